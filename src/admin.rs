@@ -1,0 +1,1 @@
+//! The health listener and the control listener.

@@ -1,0 +1,1 @@
+//! Configuration → a running gate. The only place that wires things together.

@@ -1,0 +1,542 @@
+//! The shape of the configuration file: one YAML document, unknown keys refused, a default for everything that most
+//! installations leave alone.
+//!
+//! What stands here is shape only. `config::load` reads a file and reports a wrong shape with file, line and column;
+//! `config::check` reports faults of meaning, all together. Paths are relative to the file that holds them, and are
+//! absolute once loaded. The doc comments of this file are the descriptions in the JSON Schema.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use self::units::{Rate, Size, Span, UnitError};
+
+mod defaults;
+mod text;
+mod units;
+
+/// The whole configuration file.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where events are accepted.
+    pub listeners: Vec<Listener>,
+    /// Who may call: token issuers and their keys.
+    pub auth: Auth,
+    /// What callers may name.
+    pub policy: Policy,
+    /// Rate limits. All that match a request are charged together, or none is.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+    /// Bounds and rules for the body of a request.
+    #[serde(default)]
+    pub event: Event,
+    /// The lineage backend. Exactly one.
+    pub upstreams: Vec<Upstream>,
+    /// One record a request.
+    #[serde(default)]
+    pub audit: Audit,
+    /// The health listener: `/livez`, `/readyz`, `/metrics`, open and read-only.
+    #[serde(default)]
+    pub health: Health,
+    /// The control listener. Off unless given.
+    #[serde(default)]
+    pub admin: Option<Admin>,
+    /// How the process ends after SIGTERM or SIGINT.
+    #[serde(default)]
+    pub drain: Drain,
+}
+
+/// One listening socket for events.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// `HOST:PORT`, or `unix:PATH`.
+    pub address: Address,
+    /// Name in logs and metrics. Default: the address.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Certificate and key. Without it the listener speaks plain HTTP, which is allowed on a loopback address or a Unix
+    /// socket, elsewhere only with `plaintext: allow`.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+    /// Whether plain HTTP is allowed on an address that others can reach.
+    #[serde(default)]
+    pub plaintext: Plaintext,
+    /// The dialect of paths that do not tell it: `/`.
+    #[serde(default)]
+    pub dialect: DialectName,
+    /// Proxies whose `X-Forwarded-For` is believed, as networks in CIDR form.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// Open connections at once; further ones wait in the kernel's queue.
+    #[serde(default = "defaults::connections")]
+    pub connections: usize,
+    /// Time for a TLS handshake.
+    #[serde(default = "defaults::handshake_timeout")]
+    pub handshake_timeout: Span,
+    /// Time for the body of a request, from its head to its last byte.
+    #[serde(default = "defaults::body_timeout")]
+    pub body_timeout: Span,
+    /// HTTP/1.1.
+    #[serde(default)]
+    pub http1: Http1,
+    /// HTTP/2.
+    #[serde(default)]
+    pub http2: Http2,
+}
+
+/// A place to listen on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// `HOST:PORT`.
+    Tcp(std::net::SocketAddr),
+    /// `unix:PATH`.
+    Unix(PathBuf),
+}
+
+/// The certificate of a listener.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Certificate chain, PEM, the server's own first.
+    pub certificate: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// CA certificates, PEM: callers must then show a certificate that one of them signed.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Whether plain HTTP is allowed where others can reach it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Plaintext {
+    /// Only on loopback and Unix sockets.
+    #[default]
+    Loopback,
+    /// Anywhere: tokens then cross the network readable.
+    Allow,
+}
+
+/// The contract that a client speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DialectName {
+    /// Apache Gravitino: `/api/lineage`.
+    Gravitino,
+    /// Plain OpenLineage, as Marquez takes it: `/api/v1/lineage`.
+    #[default]
+    Openlineage,
+}
+
+/// Bounds of HTTP/1.1 connections.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http1 {
+    /// Bytes of a request's head.
+    pub head_bytes: Size,
+    /// Time for a head, from its first byte.
+    pub head_timeout: Span,
+    /// Time that a connection may stay idle between requests. At least 95 s: clients keep connections up to 90 s, and
+    /// the Java client loses the event that it sends on a connection that was just closed.
+    pub idle_timeout: Span,
+}
+
+/// Bounds of HTTP/2 connections.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http2 {
+    /// Requests at once on one connection.
+    pub streams: u32,
+    /// Bytes of a request's header list.
+    pub header_list_bytes: Size,
+    /// Pause between keep-alive pings.
+    pub ping_interval: Span,
+    /// Time for a ping's answer, before the connection is closed.
+    pub ping_timeout: Span,
+    /// Streams that a client may open and reset before they are worked on; more close the connection.
+    pub pending_resets: usize,
+    /// Time that a connection may stay without a request.
+    pub idle_timeout: Span,
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// Token issuers. With several, each needs a `prefix`.
+    pub issuers: Vec<Issuer>,
+    /// Verified tokens that are remembered, so that a second request costs no signature check.
+    #[serde(default = "defaults::token_cache")]
+    pub token_cache: u64,
+    /// Longest token that is looked at.
+    #[serde(default = "defaults::max_token")]
+    pub max_token: Size,
+}
+
+/// One token issuer. Exactly one of `jwks`, `jwks_file`, `public_key_file` and `secret_file` names its keys.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    /// The `iss` claim, compared exactly.
+    pub issuer: String,
+    /// Accepted `aud` values; a token needs one of them.
+    pub audiences: Vec<String>,
+    /// Put before subjects and groups of this issuer, so that two issuers cannot speak for each other's callers.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// URL of a JSON Web Key Set.
+    #[serde(default)]
+    pub jwks: Option<String>,
+    /// CA certificates for `jwks`, PEM, instead of the system's.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// Bearer token sent to `jwks`, read anew for each fetch.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// A JSON Web Key Set in a file.
+    #[serde(default)]
+    pub jwks_file: Option<PathBuf>,
+    /// One public key, PEM (SPKI).
+    #[serde(default)]
+    pub public_key_file: Option<PathBuf>,
+    /// A shared secret of at least 32 bytes, for HS256 only.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA; HS256 only with
+    /// `secret_file`, and then alone. Default: RS256 and ES256, or HS256 with `secret_file`.
+    #[serde(default)]
+    pub algorithms: Option<Vec<String>>,
+    /// The caller's name: the first of these claims that is there.
+    #[serde(default = "defaults::subject_claims")]
+    pub subject_claims: Vec<String>,
+    /// Regular expression that the whole name must match; with a capture group, the group is the name.
+    #[serde(default)]
+    pub subject_pattern: Option<String>,
+    /// The caller's groups: the first of these claims that is there, a list of strings.
+    #[serde(default = "defaults::groups_claims")]
+    pub groups_claims: Vec<String>,
+    /// Accepted `typ` headers, compared without case and without `application/`; empty: any but those of ID, logout and
+    /// security event tokens. `[at+jwt]` demands RFC 9068.
+    #[serde(default)]
+    pub token_types: Vec<String>,
+    /// Claims that a token must carry, with the value that each must have or contain (RFC 6749 scopes: one word of the
+    /// text). A token without them is answered 403.
+    #[serde(default)]
+    pub required_claims: BTreeMap<String, String>,
+    /// Clock difference that is forgiven for `exp`, `nbf` and `iat`.
+    #[serde(default = "defaults::leeway")]
+    pub leeway: Span,
+    /// Longest time between `iat` and `exp`. Tokens without `iat` are then refused.
+    #[serde(default)]
+    pub max_lifetime: Option<Span>,
+    /// Whether tokens bound to a key of their owner (`cnf`, RFC 7800) are taken without proof of that key.
+    #[serde(default)]
+    pub accept_bound_tokens: bool,
+    /// Pause between two fetches of `jwks` while all is well.
+    #[serde(default = "defaults::jwks_refresh")]
+    pub refresh: Span,
+    /// How long the last good keys serve while `jwks` cannot be fetched.
+    #[serde(default = "defaults::jwks_stale")]
+    pub max_stale: Span,
+}
+
+/// What callers may name.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// A policy file, or a directory whose `.yaml`, `.yml` and `.json` files are read as one policy.
+    #[serde(default)]
+    pub files: Option<PathBuf>,
+    /// Whether the policy decides, only reports, or is not asked.
+    #[serde(default)]
+    pub mode: PolicyMode,
+    /// Which references inside facets are judged.
+    #[serde(default)]
+    pub facet_references: FacetReferences,
+}
+
+/// Whether the policy decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyMode {
+    /// What the policy does not allow is refused.
+    #[default]
+    Enforce,
+    /// What the policy does not allow passes, and is marked in audit and metrics.
+    Shadow,
+    /// Nothing is judged: any namespace passes. Authentication, validation and limits still hold.
+    Off,
+}
+
+/// Which references inside facets are judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FacetReferences {
+    /// None, as Gravitino does.
+    Ignore,
+    /// Those whose namespace the policy knows.
+    #[default]
+    Governed,
+    /// All: one into a namespace that no rule names is refused.
+    All,
+}
+
+/// One rate limit.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Name in answers, metrics and `RateLimit` fields: letters, digits, `-` and `_`.
+    pub name: String,
+    /// What has a bucket of its own.
+    pub per: LimitScope,
+    /// What is counted.
+    #[serde(default)]
+    pub unit: LimitUnit,
+    /// `100/s`, `6000/m`, `100000/h`; for bytes `10MiB/s`.
+    pub rate: Rate,
+    /// Size of the bucket: what may come at once. Default: one second's worth, at least 1.
+    #[serde(default)]
+    pub burst: Option<Size>,
+    /// Other rates for some callers. A user's own beats a group's; of several groups the largest counts.
+    #[serde(default)]
+    pub overrides: LimitOverrides,
+}
+
+/// What has a bucket of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitScope {
+    /// The address of the connection (an IPv6 /64), before any token is looked at.
+    Peer,
+    /// The verified caller.
+    Caller,
+    /// The metalake that an allowed event belongs to.
+    Metalake,
+    /// The job namespace of an allowed event outside any metalake.
+    Namespace,
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitUnit {
+    /// Requests, before their body is read.
+    #[default]
+    Requests,
+    /// Events, after they were parsed.
+    Events,
+    /// Decoded bytes of the body, after it was parsed.
+    Bytes,
+}
+
+/// Other rates for some callers.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitOverrides {
+    /// By user name, with the issuer's prefix.
+    pub users: BTreeMap<String, LimitRate>,
+    /// By group name, with the issuer's prefix.
+    pub groups: BTreeMap<String, LimitRate>,
+}
+
+/// The rate of an override.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitRate {
+    /// As `limits[].rate`.
+    pub rate: Rate,
+    /// As `limits[].burst`.
+    #[serde(default)]
+    pub burst: Option<Size>,
+}
+
+/// Bounds and rules for the body of a request.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Event {
+    /// Bytes of a body, decoded.
+    pub max_body: Size,
+    /// Bytes of a body as sent. Default: `max_body`.
+    pub max_compressed: Option<Size>,
+    /// How many times larger a body may become by decoding, once it is over 1 MiB.
+    pub max_ratio: u32,
+    /// Bytes of all bodies in memory together.
+    pub memory: Size,
+    /// How long a body waits for room in `memory`, before 503.
+    pub memory_wait: Span,
+    /// Depth of nesting.
+    pub max_depth: usize,
+    /// References that one event may hold, facets included.
+    pub max_references: usize,
+    /// What becomes of an `eventTime` without offset. Default: by upstream kind.
+    pub event_time: Option<EventTime>,
+    /// Kinds of event that are accepted. Gravitino's contract takes run events only, whatever stands here.
+    pub kinds: Vec<EventKind>,
+}
+
+/// What becomes of an `eventTime` without offset. It is forwarded unchanged in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventTime {
+    /// Refused.
+    RequireOffset,
+    /// Taken as UTC.
+    AssumeUtc,
+}
+
+/// A kind of OpenLineage event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// RunEvent.
+    Run,
+    /// JobEvent.
+    Job,
+    /// DatasetEvent.
+    Dataset,
+}
+
+/// The lineage backend.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// Name in logs, metrics and audit.
+    pub name: String,
+    /// What it is.
+    pub kind: UpstreamKind,
+    /// Base URL, `http` or `https`. The path of the kind is appended; for `openlineage` a URL with a path of its own is
+    /// used as it is.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// For `file`: where accepted events are appended, one JSON document a line.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+    /// The credential that the backend is given.
+    #[serde(default)]
+    pub auth: UpstreamAuth,
+    /// CA certificates for `url`, PEM, instead of the system's.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// Certificate shown to the backend.
+    #[serde(default)]
+    pub client_certificate: Option<ClientCertificate>,
+    /// Time for a connection, TLS included.
+    #[serde(default = "defaults::connect_timeout")]
+    pub connect_timeout: Span,
+    /// Time for the whole exchange with the backend.
+    #[serde(default = "defaults::upstream_timeout")]
+    pub timeout: Span,
+    /// How long an idle connection to the backend is kept: shorter than the backend keeps it.
+    #[serde(default = "defaults::upstream_idle")]
+    pub idle_timeout: Span,
+    /// Idle connections kept.
+    #[serde(default = "defaults::upstream_idle_connections")]
+    pub idle_connections: usize,
+    /// Whether the backend is told who called, in `X-Lineage-Caller` and `X-Lineage-Groups`.
+    #[serde(default)]
+    pub identity_headers: bool,
+}
+
+/// What a lineage backend is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamKind {
+    /// Events appended to a file, each durable before its answer.
+    File,
+    /// Any OpenLineage endpoint.
+    Openlineage,
+    /// An Apache Gravitino server.
+    Gravitino,
+}
+
+/// The credential that a backend is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamAuth {
+    /// None.
+    #[default]
+    None,
+    /// The caller's own token.
+    Forward,
+    /// `Authorization: Bearer` with the content of a file, read anew when it changes.
+    BearerFile(PathBuf),
+    /// A header of any name with the content of a file, read anew when it changes.
+    Header(HeaderFile),
+}
+
+/// A header whose value stands in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderFile {
+    /// The header's name.
+    pub name: String,
+    /// The file that holds its value; white space around it is dropped.
+    pub file: PathBuf,
+}
+
+/// A certificate shown to a backend.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificate {
+    /// Certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+}
+
+/// One record a request.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Audit {
+    /// `stdout`, `off`, or a file that is appended to.
+    pub output: AuditOutput,
+    /// Datasets that a record lists; the rest is counted.
+    pub max_datasets: usize,
+}
+
+/// Where audit records go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AuditOutput {
+    /// Standard output, one JSON object a line.
+    #[default]
+    Stdout,
+    /// Nowhere.
+    Off,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+/// The health listener.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Health {
+    /// `HOST:PORT`, or `unix:PATH`.
+    pub address: Address,
+}
+
+/// The control listener. A TCP address wants `token_file`; a Unix socket is made with mode 0600.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// A loopback `HOST:PORT`, or `unix:PATH`.
+    pub address: Address,
+    /// File with the bearer token that every request must carry. Mandatory for TCP, also on loopback: the containers of
+    /// a pod share it.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+}
+
+/// How the process ends.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Drain {
+    /// How long new connections are accepted after the signal, while readiness fails.
+    pub grace: Span,
+    /// When requests in flight are given up, from the signal on.
+    pub deadline: Span,
+}

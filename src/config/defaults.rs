@@ -1,0 +1,115 @@
+//! The values that most installations leave alone.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::{Address, Audit, AuditOutput, Drain, Event, EventKind, Health, Http1, Http2, Size, Span};
+
+pub(super) fn connections() -> usize {
+    10_000
+}
+
+pub(super) fn handshake_timeout() -> Span {
+    Span::secs(10)
+}
+
+pub(super) fn body_timeout() -> Span {
+    Span::secs(30)
+}
+
+pub(super) fn token_cache() -> u64 {
+    10_000
+}
+
+pub(super) fn max_token() -> Size {
+    Size::kib(16)
+}
+
+pub(super) fn subject_claims() -> Vec<String> {
+    vec!["sub".to_owned()]
+}
+
+pub(super) fn groups_claims() -> Vec<String> {
+    vec!["groups".to_owned()]
+}
+
+pub(super) fn leeway() -> Span {
+    Span::secs(60)
+}
+
+pub(super) fn jwks_refresh() -> Span {
+    Span::secs(300)
+}
+
+pub(super) fn jwks_stale() -> Span {
+    Span::secs(86_400)
+}
+
+pub(super) fn connect_timeout() -> Span {
+    Span::secs(1)
+}
+
+pub(super) fn upstream_timeout() -> Span {
+    Span::secs(3)
+}
+
+/// Gravitino closes idle connections after 30 s, Marquez' Jetty after 30 s (facts: gravitino-real 7.8).
+pub(super) fn upstream_idle() -> Span {
+    Span::secs(20)
+}
+
+pub(super) fn upstream_idle_connections() -> usize {
+    32
+}
+
+impl Default for Http1 {
+    fn default() -> Self {
+        Self { head_bytes: Size::kib(64), head_timeout: Span::secs(10), idle_timeout: Span::secs(100) }
+    }
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Self {
+            streams: 100,
+            header_list_bytes: Size::kib(64),
+            ping_interval: Span::secs(30),
+            ping_timeout: Span::secs(10),
+            pending_resets: 20,
+            idle_timeout: Span::secs(300),
+        }
+    }
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Self {
+            max_body: Size::mib(16),
+            max_compressed: None,
+            max_ratio: 100,
+            memory: Size::mib(64),
+            memory_wait: Span::millis(500),
+            max_depth: 100,
+            max_references: 10_000,
+            event_time: None,
+            kinds: vec![EventKind::Run, EventKind::Job, EventKind::Dataset],
+        }
+    }
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { output: AuditOutput::Stdout, max_datasets: 100 }
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { address: Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 9902))) }
+    }
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { grace: Span::secs(5), deadline: Span::secs(30) }
+    }
+}

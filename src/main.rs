@@ -1,0 +1,2 @@
+//! lineage-gate
+fn main() {}

@@ -1,0 +1,1 @@
+//! Metrics and the audit record of each request.

@@ -1,0 +1,1 @@
+//! Where worlds come from: policy files. The last good world is kept.

@@ -1,0 +1,1 @@
+//! The lineage backend: a pooled client, and one file a kind that reads raw answers as an `Outcome`.

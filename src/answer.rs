@@ -5,11 +5,18 @@
 
 use std::sync::Arc;
 
+use crate::limit::Exceeded;
+
 /// Why the gate itself says no.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// No endpoint of the gate has this path. `right` is the path that the caller probably meant.
     UnknownPath {
+        /// The path to use.
+        right: &'static str,
+    },
+    /// A path of batches, which no endpoint takes. `right` is the path for one event.
+    NoBatches {
         /// The path to use.
         right: &'static str,
     },
@@ -64,6 +71,15 @@ pub enum Refusal {
     MemoryFull,
     /// The gate failed: its own fault.
     Internal,
+}
+
+impl From<Exceeded> for Refusal {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Limited { limit, .. } => Self::RateLimited { limit },
+            Exceeded::OverBurst { limit } => Self::OverBurst { limit },
+        }
+    }
 }
 
 /// What a 401 says.

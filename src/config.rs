@@ -305,6 +305,10 @@ pub struct Limit {
     /// Other rates for some callers. A user's own beats a group's; of several groups the largest counts.
     #[serde(default)]
     pub overrides: LimitOverrides,
+    /// Buckets that are kept at once, full ones not counted. Once all are taken, those without one share a single bucket
+    /// of the limit's rate.
+    #[serde(default = "defaults::limit_keys")]
+    pub max_keys: usize,
 }
 
 /// What has a bucket of its own.

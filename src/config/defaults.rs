@@ -52,6 +52,10 @@ pub(super) fn upstream_timeout() -> Span {
     Span::secs(3)
 }
 
+pub(super) fn limit_keys() -> usize {
+    100_000
+}
+
 /// Gravitino closes idle connections after 30 s, Marquez' Jetty after 30 s (facts: gravitino-real 7.8).
 pub(super) fn upstream_idle() -> Span {
     Span::secs(20)

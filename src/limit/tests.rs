@@ -356,6 +356,33 @@ fn threads_together_never_take_more_than_the_bucket_holds() {
     }
 }
 
+#[test]
+fn threads_together_keep_the_bound_on_keys_and_share_what_is_left() {
+    let limits = limits(
+        "
+- { name: caller, per: caller, unit: events, rate: 1/h, burst: 100, max_keys: 8 }
+- { name: network, per: peer, unit: events, rate: 1/s, burst: 100000 }
+",
+    );
+    let now = Instant::now();
+    let passed = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (limits, passed) = (&limits, &passed);
+            scope.spawn(move || {
+                for turn in 0..2_000 {
+                    let caller = caller(&format!("c-{}", (thread + turn) % 50), &[]);
+                    if limits.charge(Point::Parsed, &by(&caller), &event(1), now).is_ok() {
+                        passed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(limits.limits.first().unwrap().store.len(), 8);
+    assert_eq!(passed.into_inner(), 8 * 100 + 100);
+}
+
 #[tokio::test(start_paused = true)]
 async fn fields_name_the_callers_limits_from_the_first_and_the_metalakes_once_it_is_known_to_be_a_member() {
     let limits = limits(CALLER_AND_METALAKE);

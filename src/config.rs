@@ -1,24 +1,36 @@
 //! The shape of the configuration file: one YAML document, unknown keys refused, a default for everything that most
 //! installations leave alone.
 //!
-//! What stands here is shape only. `config::load` reads a file and reports a wrong shape with file, line and column;
-//! `config::check` reports faults of meaning, all together. Paths are relative to the file that holds them, and are
+//! What stands here is shape only. [`read`] reads a file and reports a wrong shape with file, line and column; [`check`]
+//! reports faults of meaning, all together; [`load`] does both. Paths are relative to the file that holds them, and are
 //! absolute once loaded. The doc comments of this file are the descriptions in the JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+pub use self::check::check;
+pub use self::fault::Fault;
+pub use self::load::{Loaded, load, read};
+pub use self::schema::schema;
 pub use self::units::{Rate, Size, Span, UnitError};
 
+mod check;
+mod credential;
 mod defaults;
+mod fault;
+pub mod files;
+mod load;
+mod paths;
+mod schema;
 mod text;
 mod units;
+pub mod yaml;
 
 /// The whole configuration file.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Where events are accepted.
@@ -50,10 +62,10 @@ pub struct Config {
 }
 
 /// One listening socket for events.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// `HOST:PORT`, or `unix:PATH`.
+    /// `IP:PORT`, or `unix:PATH`.
     pub address: Address,
     /// Name in logs and metrics. Default: the address.
     #[serde(default)]
@@ -69,7 +81,7 @@ pub struct Listener {
     #[serde(default)]
     pub dialect: DialectName,
     /// Proxies whose `X-Forwarded-For` is believed, as networks in CIDR form.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text::networks")]
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Open connections at once; further ones wait in the kernel's queue.
@@ -92,14 +104,14 @@ pub struct Listener {
 /// A place to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// `HOST:PORT`.
+    /// `IP:PORT`.
     Tcp(std::net::SocketAddr),
     /// `unix:PATH`.
     Unix(PathBuf),
 }
 
 /// The certificate of a listener.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Certificate chain, PEM, the server's own first.
@@ -112,7 +124,7 @@ pub struct Tls {
 }
 
 /// Whether plain HTTP is allowed where others can reach it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Plaintext {
     /// Only on loopback and Unix sockets.
@@ -123,7 +135,7 @@ pub enum Plaintext {
 }
 
 /// The contract that a client speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DialectName {
     /// Apache Gravitino: `/api/lineage`.
@@ -134,7 +146,7 @@ pub enum DialectName {
 }
 
 /// Bounds of HTTP/1.1 connections.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http1 {
     /// Bytes of a request's head.
@@ -147,7 +159,7 @@ pub struct Http1 {
 }
 
 /// Bounds of HTTP/2 connections.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http2 {
     /// Requests at once on one connection.
@@ -165,7 +177,7 @@ pub struct Http2 {
 }
 
 /// Who may call.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
     /// Token issuers. With several, each needs a `prefix`.
@@ -179,7 +191,7 @@ pub struct Auth {
 }
 
 /// One token issuer. Exactly one of `jwks`, `jwks_file`, `public_key_file` and `secret_file` names its keys.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Issuer {
     /// The `iss` claim, compared exactly.
@@ -246,7 +258,7 @@ pub struct Issuer {
 }
 
 /// What callers may name.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// A policy file, or a directory whose `.yaml`, `.yml` and `.json` files are read as one policy.
@@ -261,7 +273,7 @@ pub struct Policy {
 }
 
 /// Whether the policy decides.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyMode {
     /// What the policy does not allow is refused.
@@ -274,7 +286,7 @@ pub enum PolicyMode {
 }
 
 /// Which references inside facets are judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FacetReferences {
     /// None, as Gravitino does.
@@ -287,7 +299,7 @@ pub enum FacetReferences {
 }
 
 /// One rate limit.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
     /// Name in answers, metrics and `RateLimit` fields: letters, digits, `-` and `_`.
@@ -312,7 +324,7 @@ pub struct Limit {
 }
 
 /// What has a bucket of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitScope {
     /// The address of the connection (an IPv6 /64), before any token is looked at.
@@ -326,7 +338,7 @@ pub enum LimitScope {
 }
 
 /// What a limit counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitUnit {
     /// Requests, before their body is read.
@@ -339,7 +351,7 @@ pub enum LimitUnit {
 }
 
 /// Other rates for some callers.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitOverrides {
     /// By user name, with the issuer's prefix.
@@ -349,7 +361,7 @@ pub struct LimitOverrides {
 }
 
 /// The rate of an override.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRate {
     /// As `limits[].rate`.
@@ -360,7 +372,7 @@ pub struct LimitRate {
 }
 
 /// Bounds and rules for the body of a request.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Event {
     /// Bytes of a body, decoded.
@@ -384,7 +396,7 @@ pub struct Event {
 }
 
 /// What becomes of an `eventTime` without offset. It is forwarded unchanged in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventTime {
     /// Refused.
@@ -394,7 +406,7 @@ pub enum EventTime {
 }
 
 /// A kind of OpenLineage event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// RunEvent.
@@ -406,7 +418,7 @@ pub enum EventKind {
 }
 
 /// The lineage backend.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
     /// Name in logs, metrics and audit.
@@ -447,7 +459,7 @@ pub struct Upstream {
 }
 
 /// What a lineage backend is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UpstreamKind {
     /// Events appended to a file, each durable before its answer.
@@ -459,8 +471,9 @@ pub enum UpstreamKind {
 }
 
 /// The credential that a backend is given.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+///
+/// Written as `none`, `forward`, `{ bearer_file: FILE }` or `{ header: NAME, file: FILE }`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum UpstreamAuth {
     /// None.
     #[default]
@@ -474,8 +487,7 @@ pub enum UpstreamAuth {
 }
 
 /// A header whose value stands in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderFile {
     /// The header's name.
     pub name: String,
@@ -484,7 +496,7 @@ pub struct HeaderFile {
 }
 
 /// A certificate shown to a backend.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCertificate {
     /// Certificate chain, PEM.
@@ -494,7 +506,7 @@ pub struct ClientCertificate {
 }
 
 /// One record a request.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
     /// `stdout`, `off`, or a file that is appended to.
@@ -516,18 +528,18 @@ pub enum AuditOutput {
 }
 
 /// The health listener.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Health {
-    /// `HOST:PORT`, or `unix:PATH`.
+    /// `IP:PORT`, or `unix:PATH`.
     pub address: Address,
 }
 
 /// The control listener. A TCP address wants `token_file`; a Unix socket is made with mode 0600.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Admin {
-    /// A loopback `HOST:PORT`, or `unix:PATH`.
+    /// A loopback `IP:PORT`, or `unix:PATH`.
     pub address: Address,
     /// File with the bearer token that every request must carry. Mandatory for TCP, also on loopback: the containers of
     /// a pod share it.
@@ -536,7 +548,7 @@ pub struct Admin {
 }
 
 /// How the process ends.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Drain {
     /// How long new connections are accepted after the signal, while readiness fails.

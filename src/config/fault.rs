@@ -18,17 +18,41 @@ impl Fault {
         Self { place: place.into(), message: message.into() }
     }
 
+    /// A fault that a stage told in one text, `KEY: MESSAGE`.
+    pub fn told(text: &str) -> Self {
+        let (place, message) = text.split_once(": ").unwrap_or(("", text));
+        Self::new(place, message)
+    }
+
     /// The same fault, with the file that its key stands in.
     #[must_use]
     pub fn within(self, file: &Path) -> Self {
-        Self { place: format!("{}: {}", file.display(), self.place), message: self.message }
+        let file = file.display();
+        let place = if self.place.is_empty() { file.to_string() } else { format!("{file}: {}", self.place) };
+        Self { place, message: self.message }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place.is_empty() {
+            return f.write_str(&self.message);
+        }
         write!(f, "{}: {}", self.place, self.message)
     }
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stage_told_reads_the_same_with_its_file_in_front() {
+        for text in ["limits[0].name: `a:b: c` is no name", "nobody could call"] {
+            assert_eq!(Fault::told(text).to_string(), text);
+            assert_eq!(Fault::told(text).within(Path::new("gate.yaml")).to_string(), format!("gate.yaml: {text}"));
+        }
+    }
+}

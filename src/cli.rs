@@ -13,6 +13,7 @@ mod check;
 mod explain;
 mod run;
 mod schema;
+pub mod token;
 
 /// A policy-enforcing proxy for OpenLineage events.
 #[derive(Debug, Parser)]

@@ -18,8 +18,8 @@ use super::token::Header;
 pub(super) const FOREIGN_TYPES: [&str; 3] = ["logout+jwt", "secevent+jwt", "dpop+jwt"];
 /// The media type of an access token by RFC 9068.
 pub(super) const ACCESS_TOKEN_TYPE: &str = "at+jwt";
-/// Largest NumericDate: what every JSON reader keeps exactly.
-const LATEST: f64 = 9_007_199_254_740_992.0;
+/// Largest NumericDate: up to here every JSON reader keeps whole numbers exactly.
+const LATEST: Duration = Duration::from_secs(1 << 53);
 /// Bytes of a `jti` that stands in audit records as it is.
 const TOKEN_ID_BYTES: usize = 128;
 
@@ -219,8 +219,11 @@ fn texts(values: &[Value]) -> Option<Vec<&str>> {
 /// A NumericDate (RFC 7519 section 2).
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<SystemTime>, Reason> {
     let Some(value) = claims.get(name) else { return Ok(None) };
-    let seconds = value.as_f64().filter(|seconds| (0.0..=LATEST).contains(seconds)).ok_or(Reason::Times)?;
-    let since = Duration::try_from_secs_f64(seconds).map_err(|_| Reason::Times)?;
+    let since = match value.as_u64() {
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None => value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    };
+    let since = since.filter(|since| *since <= LATEST).ok_or(Reason::Times)?;
     UNIX_EPOCH.checked_add(since).map(Some).ok_or(Reason::Times)
 }
 

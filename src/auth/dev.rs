@@ -159,9 +159,13 @@ impl SigningKey {
         }
     }
 
+    /// In one step, so that no reader sees half of it.
     fn write_jwks(&self, directory: &Path) -> Result<(), DevError> {
         let path = directory.join(JWKS_FILE);
-        fs::write(&path, self.jwks()).map_err(|source| DevError::File { path, source })
+        let draft = directory.join(format!(".{JWKS_FILE}.{}", std::process::id()));
+        fs::write(&draft, self.jwks())
+            .and_then(|()| fs::rename(&draft, &path))
+            .map_err(|source| DevError::File { path, source })
     }
 }
 

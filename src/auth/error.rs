@@ -154,6 +154,37 @@ impl Reason {
             Self::Profile => "a claim that RFC 9068 requires is missing",
         }
     }
+
+    /// A fixed word for metrics and the audit.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::SentTwice => "sent_twice",
+            Self::InQuery => "in_query",
+            Self::HeaderForm => "header_form",
+            Self::TooLong => "too_long",
+            Self::Malformed => "malformed",
+            Self::Encrypted => "encrypted",
+            Self::Nested => "nested",
+            Self::Extension => "extension",
+            Self::Algorithm => "algorithm",
+            Self::Type => "type",
+            Self::Purpose => "purpose",
+            Self::Issuer => "issuer",
+            Self::UnknownKey => "unknown_key",
+            Self::KeyMismatch => "key_mismatch",
+            Self::AmbiguousKey => "ambiguous_key",
+            Self::Signature => "signature",
+            Self::Audience => "audience",
+            Self::Times => "times",
+            Self::Expired => "expired",
+            Self::NotYet => "not_yet",
+            Self::Lifetime => "lifetime",
+            Self::Bound => "bound",
+            Self::Subject => "subject",
+            Self::Groups => "groups",
+            Self::Profile => "profile",
+        }
+    }
 }
 
 impl From<Reason> for Error {
@@ -200,6 +231,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn labels_are_distinct() {
+        let labels: HashSet<_> = Reason::ALL.iter().map(|reason| reason.label()).collect();
+        assert_eq!(labels.len(), Reason::ALL.len());
+    }
 
     #[test]
     fn words_are_distinct_and_fit_an_error_description() {

@@ -6,6 +6,7 @@ use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::error::Category;
 
 use super::algorithm::{Algorithm, Family};
 use super::key::{Key, KeySet};
@@ -35,13 +36,19 @@ pub(super) fn parse(bytes: &[u8], accepted: &[Algorithm]) -> Result<Parsed, Stri
     if bytes.len() > MAX_BYTES {
         return Err(format!("is larger than {MAX_BYTES} bytes"));
     }
-    let set: RawSet = serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+    // The parser's own words may quote the content, which could be anything if the path or URL is wrong.
+    let set: RawSet = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        Category::Data => "is no JSON Web Key Set: it has no list `keys`".to_owned(),
+        Category::Io | Category::Syntax | Category::Eof => {
+            format!("is no JSON Web Key Set: not JSON at line {}, column {}", error.line(), error.column())
+        }
+    })?;
     let mut keys = Vec::new();
     let mut skipped = Vec::new();
     for (index, raw) in set.keys.iter().take(MAX_KEYS).enumerate() {
         match usable(raw, accepted) {
             Ok(key) => keys.push(key),
-            Err(why) => skipped.push(format!("key {index} (kid {}) {why}", raw.get("kid").unwrap_or(&Value::Null))),
+            Err(why) => skipped.push(format!("key {index} (kid {:?}) {why}", short_kid(raw))),
         }
     }
     if set.keys.len() > MAX_KEYS {
@@ -88,6 +95,11 @@ fn usable(raw: &Value, accepted: &[Algorithm]) -> Result<Key, &'static str> {
         return Err("has an `alg` that is not one of the accepted `algorithms`");
     }
     Key::public(raw.kid, family, &der, &[algorithm])
+}
+
+/// For the log.
+fn short_kid(raw: &Value) -> String {
+    raw.get("kid").and_then(Value::as_str).unwrap_or_default().chars().take(64).collect()
 }
 
 fn material(raw: &RawKey) -> Result<(Family, Vec<u8>), &'static str> {

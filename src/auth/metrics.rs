@@ -59,8 +59,8 @@ impl Metrics {
     pub(super) fn count(&self, result: &Result<Caller, Error>) {
         let result = match result {
             Ok(_) => "accepted",
-            Err(Error::NoToken) => "none",
-            Err(Error::Token(_)) => "refused",
+            Err(Error::NoToken) => "no_token",
+            Err(Error::Token(reason)) => reason.label(),
             Err(Error::InsufficientScope) => "insufficient_scope",
             Err(Error::KeysUnavailable { .. }) => "keys_unavailable",
         };
@@ -83,5 +83,35 @@ impl Metrics {
     #[cfg(test)]
     pub(super) fn signature_checks(&self) -> u64 {
         self.signature_checks.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Reason;
+
+    #[test]
+    fn metrics_are_written_under_their_names() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let issuer = Arc::from("https://i");
+        metrics.count(&Err(Error::NoToken));
+        metrics.count(&Err(Reason::NotYet.into()));
+        metrics.signature_check();
+        metrics.fetched(&issuer, "timeout");
+        metrics.fetched(&issuer, "ok");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "auth_tokens_total{result=\"no_token\"} 1",
+            "auth_tokens_total{result=\"not_yet\"} 1",
+            "auth_signature_checks_total 1",
+            "auth_jwks_fetches_total{issuer=\"https://i\",result=\"timeout\"} 1",
+            "auth_jwks_fetches_total{issuer=\"https://i\",result=\"ok\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("auth_jwks_fetched_timestamp_seconds{issuer=\"https://i\"} 1"), "{text}");
     }
 }

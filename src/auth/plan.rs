@@ -73,21 +73,27 @@ fn check_together(issuers: &[Issuer], faults: &mut Faults) {
     }
     for (index, issuer) in issuers.iter().enumerate() {
         let place = format!("auth.issuers[{index}]");
-        let Some(prefix) = issuer.prefix.as_deref().filter(|prefix| !prefix.is_empty()) else {
-            faults.add(&format!("{place}.prefix"), "is needed, because there are several issuers");
-            continue;
-        };
+        faults.add_if(
+            prefix(issuer).is_none(),
+            &format!("{place}.prefix"),
+            "is needed, because there are several issuers",
+        );
         for (other_index, other) in issuers.iter().enumerate().filter(|(other_index, _)| *other_index != index) {
-            if other_index < index && other.issuer == issuer.issuer {
+            let earlier = other_index < index;
+            if earlier && other.issuer == issuer.issuer {
                 faults.add(&format!("{place}.issuer"), format!("is the same as that of auth.issuers[{other_index}]"));
             }
-            let Some(other_prefix) = other.prefix.as_deref().filter(|prefix| !prefix.is_empty()) else { continue };
-            if prefix.starts_with(other_prefix) && (prefix != other_prefix || other_index < index) {
+            let (Some(own), Some(theirs)) = (prefix(issuer), prefix(other)) else { continue };
+            if own.starts_with(theirs) && (own != theirs || earlier) {
                 let text = format!("starts with that of auth.issuers[{other_index}]: their callers could be mistaken");
                 faults.add(&format!("{place}.prefix"), text);
             }
         }
     }
+}
+
+fn prefix(issuer: &Issuer) -> Option<&str> {
+    issuer.prefix.as_deref().filter(|prefix| !prefix.is_empty())
 }
 
 fn plan_issuer(place: &str, config: &Issuer, faults: &mut Faults) -> Option<(Rules, Source)> {

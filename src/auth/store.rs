@@ -188,7 +188,7 @@ impl Store {
                 if keys.is_empty() {
                     return Err(unusable(format!("holds no usable key: {}", skipped.join("; "))));
                 }
-                self.warn_of(&skipped);
+                self.tell_of(&skipped);
                 keys
             }
         };
@@ -206,6 +206,13 @@ impl Store {
     pub(super) async fn fetch(&self, target: &Target) -> Result<Parsed, FetchError> {
         let body = fetch::get(target).await?;
         jwks::parse(&body, &self.accepted).map_err(FetchError::NoKeySet)
+    }
+
+    /// Waits for the end of so many fetches.
+    #[cfg(test)]
+    pub(super) async fn ended(&self, fetches: u64) {
+        let mut progress = self.progress.subscribe();
+        drop(progress.wait_for(|progress| progress.ended >= fetches).await);
     }
 
     fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<Arc<Key>, Error> {
@@ -275,7 +282,7 @@ impl Store {
         self.metrics.fetched(&self.issuer, if good { "ok" } else { "empty" });
         if !self.state.load().keys.same_as(&parsed.keys) {
             tracing::info!(issuer, %url, keys = parsed.keys.len(), "auth: the issuer's keys changed");
-            self.warn_of(&parsed.skipped);
+            self.tell_of(&parsed.skipped);
         }
         if !good {
             tracing::warn!(issuer, %url, "auth: the key set holds no usable key; every token is answered 503");
@@ -295,9 +302,9 @@ impl Store {
         false
     }
 
-    fn warn_of(&self, skipped: &[String]) {
+    fn tell_of(&self, skipped: &[String]) {
         for why in skipped {
-            tracing::warn!(issuer = &*self.issuer, "auth: a key of the issuer is not used: {why}");
+            tracing::info!(issuer = &*self.issuer, "auth: a key of the issuer is not used: {why}");
         }
     }
 }

@@ -1,1 +1,6 @@
-
+mod cache;
+mod checklist;
+mod keys;
+mod kubernetes;
+mod remote;
+pub(super) mod support;

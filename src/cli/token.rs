@@ -42,10 +42,13 @@ impl Token {
     /// # Errors
     /// Files that cannot be read or written.
     pub fn run(self) -> anyhow::Result<()> {
+        writeln!(std::io::stdout(), "{}", self.sign()?).context("cannot write to standard output")
+    }
+
+    fn sign(&self) -> anyhow::Result<String> {
         let key = SigningKey::open(&self.out)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?.as_secs();
-        let token = key.sign(&self.claims(now))?;
-        writeln!(std::io::stdout(), "{token}").context("cannot write to standard output")
+        Ok(key.sign(&self.claims(now))?)
     }
 
     fn claims(&self, now: u64) -> Value {
@@ -67,9 +70,14 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use clap::Parser;
+    use http::HeaderMap;
+    use http::header::AUTHORIZATION;
 
     use super::*;
+    use crate::auth::{Authenticator, Metrics};
 
     #[derive(Parser)]
     struct Command {
@@ -95,5 +103,25 @@ mod tests {
         let Command { token } = Command::try_parse_from(["x", "--out", "d"]).unwrap();
         assert_eq!(token.claims(0).get("groups"), None);
         assert!(Command::try_parse_from(["x", "--out", "d", "--ttl", "1 hour"]).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_token_holds_with_the_key_set_beside_it_and_the_strictest_profile() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("dev");
+        let arguments = ["x", "--groups", "g", "--out", out.to_str().unwrap()];
+        let Command { token } = Command::try_parse_from(arguments).unwrap();
+        let issuer = json!({
+            "issuer": token.issuer, "audiences": ["lineage"], "jwks_file": out.join("jwks.json"),
+            "token_types": ["at+jwt"], "max_lifetime": "1h",
+        });
+        let signed = token.sign().unwrap();
+        let config = serde_json::from_value(json!({ "issuers": [issuer] })).unwrap();
+        let auth =
+            Authenticator::new(&config, Arc::new(Metrics::default())).unwrap_or_else(|faults| panic!("{faults:?}"));
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, format!("Bearer {signed}").parse().unwrap())]);
+        let caller = auth.authenticate(&headers, None).await.unwrap();
+        assert_eq!((&*caller.subject, &*caller.groups), ("alice", &["g".into()][..]));
+        assert_eq!(token.sign().map(|again| again == signed).ok(), Some(false), "each token has its own id");
     }
 }

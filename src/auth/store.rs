@@ -158,7 +158,7 @@ impl Store {
                     *refresh
                 } else {
                     let pause = retry;
-                    retry = LAST_RETRY.min(retry * 2);
+                    retry = next_retry(retry);
                     pause
                 };
                 tokio::select! {
@@ -306,5 +306,21 @@ impl Store {
         for why in skipped {
             tracing::info!(issuer = &*self.issuer, "auth: a key of the issuer is not used: {why}");
         }
+    }
+}
+
+fn next_retry(pause: Duration) -> Duration {
+    pause.saturating_mul(2).min(LAST_RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_after_failures_double_up_to_thirty_seconds() {
+        let pauses = std::iter::successors(Some(FIRST_RETRY), |pause| Some(next_retry(*pause)));
+        let seconds: Vec<_> = pauses.take(7).map(|pause| pause.as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30]);
     }
 }

@@ -1,0 +1,115 @@
+//! Ready means: keys and policy were there once, and the process is not ending.
+//!
+//! Trouble at a source later answers 503 by itself, and takes no pod away: all of them would see it at the same time.
+
+use tokio::sync::watch;
+
+/// What must have been there once, by name.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    state: watch::Sender<Report>,
+}
+
+/// One thing that must have been there once. It is not, until [`Check::ready`] says so; then for ever.
+#[derive(Debug, Clone)]
+pub struct Check {
+    state: watch::Sender<Report>,
+    index: usize,
+}
+
+/// The state of all checks at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Each check, in the order of registration.
+    pub checks: Vec<CheckState>,
+    /// Whether the process is ending.
+    pub draining: bool,
+}
+
+/// The state of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckState {
+    /// What must have been there, such as `keys of https://idp.example.com/`.
+    pub name: String,
+    /// Whether it was.
+    pub ready: bool,
+}
+
+impl Readiness {
+    /// Adds something to wait for. Register everything before serving starts: until then nothing is missing.
+    pub fn register(&self, name: impl Into<String>) -> Check {
+        let mut index = 0;
+        self.state.send_modify(|report| {
+            index = report.checks.len();
+            report.checks.push(CheckState { name: name.into(), ready: false });
+        });
+        Check { state: self.state.clone(), index }
+    }
+
+    /// The process is ending: not ready from now on.
+    pub fn drain(&self) {
+        self.state.send_modify(|report| report.draining = true);
+    }
+
+    /// The state now.
+    pub fn report(&self) -> Report {
+        self.state.borrow().clone()
+    }
+
+    /// Waits until everything was there, or the process is ending. True: ready.
+    pub async fn wait(&self) -> bool {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|report| report.draining || report.is_ready()).await;
+        settled.is_ok_and(|report| report.is_ready())
+    }
+}
+
+impl Check {
+    /// It is there.
+    pub fn ready(&self) {
+        self.state.send_if_modified(|report| match report.checks.get_mut(self.index) {
+            Some(check) => !std::mem::replace(&mut check.ready, true),
+            None => false,
+        });
+    }
+}
+
+impl Report {
+    /// Whether requests should be sent here.
+    pub fn is_ready(&self) -> bool {
+        !self.draining && self.checks.iter().all(|check| check.ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_when_every_check_was_ready_once() {
+        let readiness = Readiness::default();
+        assert!(readiness.report().is_ready(), "nothing to wait for");
+        let (keys, policy) = (readiness.register("keys"), readiness.register("policy"));
+        assert!(!readiness.report().is_ready());
+        keys.ready();
+        keys.ready();
+        assert!(!readiness.report().is_ready());
+        policy.ready();
+        assert!(readiness.report().is_ready());
+        readiness.drain();
+        assert!(!readiness.report().is_ready());
+        keys.ready();
+        assert!(!readiness.report().is_ready(), "ending is for ever");
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_when_it_is_ready_or_ending() {
+        let readiness = Readiness::default();
+        let keys = readiness.register("keys");
+        let (ready, ()) = tokio::join!(readiness.wait(), async { keys.ready() });
+        assert!(ready);
+        readiness.register("policy");
+        let (ready, ()) = tokio::join!(readiness.wait(), async { readiness.drain() });
+        assert!(!ready);
+    }
+}

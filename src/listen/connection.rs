@@ -1,0 +1,277 @@
+//! One connection after its handshake: hyper for HTTP/1.1 or HTTP/2, and what stands around the handler.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http_body::{Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::time::{Instant, sleep_until};
+
+use super::activity::{Activity, InFlight};
+use super::body::{Body, Linger, Rest};
+use super::drain::Drain;
+use super::metrics::{ListenerMetrics, Timeout};
+use super::peer::{Peer, Protocol};
+use super::wire::{Bounds, Guarded, Turn};
+use super::{Transport, refusal};
+use crate::config;
+
+/// An unread body up to this size is read and dropped on a connection that lives on: closing it would cost a client
+/// that was refused a new handshake for each attempt.
+const SHORT_BODY: u64 = 64 << 10;
+
+/// hyper's least buffer.
+const MIN_BUFFER: usize = 8 << 10;
+
+/// Streams that the gate itself may reset because of a client's errors.
+const LOCAL_RESETS: usize = 256;
+
+/// What all connections of a listener share.
+#[derive(Clone)]
+pub(super) struct Server<H> {
+    pub(super) handler: H,
+    pub(super) linger: Linger,
+    pub(super) metrics: ListenerMetrics,
+    pub(super) drain: Drain,
+    pub(super) listener: Arc<config::Listener>,
+}
+
+/// Tells, when it is dropped, that hyper has the whole answer.
+struct Outgoing {
+    body: Full<Bytes>,
+    rest: Arc<Rest>,
+    turn: Option<Arc<Turn>>,
+    _in_flight: Option<InFlight>,
+}
+
+/// Serves HTTP/1.1 until the client, a bound or the end of the process closes the connection.
+pub(super) async fn serve_http1<H, F>(io: Box<dyn Transport>, peer: Peer, server: Server<H>)
+where
+    H: Fn(Request<Body>, Peer) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let turn = Arc::new(Turn::default());
+    let bounds = Bounds::new(&server.listener.http1);
+    let io = Guarded::new(io, bounds, Arc::clone(&turn), &server.drain, server.metrics.clone());
+    let head_bytes = server.listener.http1.head_bytes.bytes();
+    let server = Arc::new(server);
+    let service = service_fn(|request| {
+        let (server, turn, peer) = (Arc::clone(&server), Arc::clone(&turn), peer.clone());
+        Box::pin(async move { Ok::<_, Infallible>(exchange(&server, request, peer, Some(turn), None).await) })
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // The guard's timers tell a late head from an idle connection.
+        .header_read_timeout(None)
+        .max_buf_size(head_bytes.saturating_add(MIN_BUFFER))
+        .serve_connection(TokioIo::new(io), service);
+    if let Err(error) = poll_fn(|cx| connection.poll_without_shutdown(cx)).await {
+        tracing::debug!(%error, "an HTTP/1.1 connection ended early");
+    }
+    connection.into_parts().io.into_inner().finish().await;
+}
+
+/// Serves HTTP/2 likewise.
+pub(super) async fn serve_http2<H, F>(io: Box<dyn Transport>, peer: Peer, server: Server<H>)
+where
+    H: Fn(Request<Body>, Peer) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let activity = Activity::new();
+    let bounds = server.listener.http2.clone();
+    let (drain, metrics) = (server.drain.clone(), server.metrics.clone());
+    let server = Arc::new(server);
+    let service = service_fn(|request| {
+        let (server, in_flight, peer) = (Arc::clone(&server), activity.begin(), peer.clone());
+        async move { Ok::<_, Infallible>(exchange(&server, request, peer, None, Some(in_flight)).await) }
+    });
+    let connection = http2_builder(&bounds).serve_connection(TokioIo::new(io), service);
+    let mut connection = pin!(connection);
+    let mut leaving = false;
+    loop {
+        // Once told, a client that has no request open gets the time of a ping to go.
+        let patience = if leaving { bounds.ping_timeout.0 } else { bounds.idle_timeout.0 };
+        let idle_end = activity.idle_since().map(|since| since + patience);
+        let told = !leaving && activity.has_begun();
+        tokio::select! {
+            biased;
+            end = connection.as_mut() => {
+                count_end(end, &metrics);
+                return;
+            }
+            () = activity.changed() => {}
+            () = at(idle_end) => {
+                if leaving {
+                    return;
+                }
+                metrics.timeout(Timeout::Idle);
+                connection.as_mut().graceful_shutdown();
+                activity.restart();
+                leaving = true;
+            }
+            // A connection that was opened while the process drains gets one request through before it is told.
+            () = drain.announced(), if told => {
+                connection.as_mut().graceful_shutdown();
+                activity.restart();
+                leaving = true;
+            }
+            () = drain.closing(), if !leaving => {
+                connection.as_mut().graceful_shutdown();
+                activity.restart();
+                leaving = true;
+            }
+        }
+    }
+}
+
+fn http2_builder(bounds: &config::Http2) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(bounds.streams)
+        .max_header_list_size(u32::try_from(bounds.header_list_bytes.0).unwrap_or(u32::MAX))
+        .keep_alive_interval(bounds.ping_interval.0)
+        .keep_alive_timeout(bounds.ping_timeout.0)
+        .max_pending_accept_reset_streams(bounds.pending_resets)
+        .max_local_error_reset_streams(LOCAL_RESETS);
+    builder
+}
+
+fn count_end(end: Result<(), hyper::Error>, metrics: &ListenerMetrics) {
+    let Err(error) = end else { return };
+    tracing::debug!(%error, "an HTTP/2 connection ended early");
+    if error.is_timeout() {
+        metrics.timeout(Timeout::Ping);
+    }
+    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<h2::Error>());
+    if cause.and_then(h2::Error::reason) == Some(h2::Reason::ENHANCE_YOUR_CALM) {
+        metrics.flood();
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One request: the handler, and what its answer needs to get to the client.
+async fn exchange<H, F>(
+    server: &Server<H>,
+    request: Request<Incoming>,
+    peer: Peer,
+    turn: Option<Arc<Turn>>,
+    in_flight: Option<InFlight>,
+) -> Response<Outgoing>
+where
+    H: Fn(Request<Body>, Peer) -> F,
+    F: Future<Output = Response<Full<Bytes>>>,
+{
+    let rest = Rest::new(server.linger.clone());
+    let (parts, incoming) = request.into_parts();
+    let body = Body::wire(incoming, &rest);
+    let short = is_short(&parts.headers);
+    let http1 = peer.protocol == Protocol::Http1;
+    let mut response = match check_http2(&parts, &peer) {
+        Ok(()) => guarded_handler(server, Request::from_parts(parts, body), peer).await,
+        Err(why) => {
+            drop(body);
+            refusal::response(StatusCode::BAD_REQUEST, why)
+        }
+    };
+    let unfinished = rest.is_there() && !short;
+    if http1 && (unfinished || server.drain.is_draining()) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response.map(|body| Outgoing { body, rest, turn, _in_flight: in_flight })
+}
+
+/// Runs the handler; a panic in it becomes a 500.
+async fn guarded_handler<H, F>(server: &Server<H>, request: Request<Body>, peer: Peer) -> Response<Full<Bytes>>
+where
+    H: Fn(Request<Body>, Peer) -> F,
+    F: Future<Output = Response<Full<Bytes>>>,
+{
+    let mut answer = pin!(async { (server.handler)(request, peer).await });
+    let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
+        Ok(Poll::Ready(response)) => Poll::Ready(Some(response)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(_) => Poll::Ready(None),
+    });
+    if let Some(response) = caught.await {
+        return response;
+    }
+    server.metrics.panic();
+    tracing::error!("a request ended in a panic; the process goes on");
+    refusal::response(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed on this request")
+}
+
+/// The rules of the HTTP/1 guard that h2 does not keep itself: one authority, no tunnel (RFC 9113 sections 8.3.1, 8.5).
+fn check_http2(parts: &request::Parts, peer: &Peer) -> Result<(), &'static str> {
+    if peer.protocol == Protocol::Http1 {
+        return Ok(());
+    }
+    if parts.method == Method::CONNECT {
+        return Err("CONNECT is not served here");
+    }
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err("the Host header is there more than once");
+    }
+    match (parts.uri.authority(), host) {
+        (None, None) => Err("neither :authority nor Host is there"),
+        (None, Some(host)) if host.is_empty() => Err("the Host header is empty"),
+        (Some(authority), Some(host)) if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
+            Err("the Host header is not the :authority")
+        }
+        (Some(_), _) | (None, Some(_)) => Ok(()),
+    }
+}
+
+/// Whether the client will send its body whole, and soon, even if it is answered before.
+fn is_short(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    length.is_some_and(|length| length <= SHORT_BODY) && !headers.contains_key(EXPECT)
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.rest.answered();
+        if let Some(turn) = &self.turn {
+            turn.answered();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::Instant;
+
+use super::*;
+use crate::listen::testing::{Bench, Turnstile, answer, peer};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// HPACK (RFC 7541 appendix A): `:method: GET`, `:method: POST`, `:scheme: http`, `:path: /`, then an authority.
+const GET: &[u8] = b"\x82\x86\x84\x01\x04gate";
+const POST_ENDLESS: &[u8] = b"\x83\x86\x04\x05/wait\x01\x04gate";
+const GET_WAIT: &[u8] = b"\x82\x86\x04\x05/wait\x01\x04gate";
+
+/// The bytes of one side of an HTTP/2 connection (RFC 9113).
+struct Raw(DuplexStream);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+impl Raw {
+    async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        frame.extend(payload);
+        // The server may have closed already: then the test sees it in what it reads.
+        self.0.write_all(&frame).await.unwrap_or_default();
+    }
+
+    async fn hello(&mut self) {
+        self.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        self.send(SETTINGS, 0, 0, &[]).await;
+    }
+
+    async fn headers(&mut self, stream: u32, flags: u8, block: &[u8]) {
+        self.send(HEADERS, END_HEADERS | flags, stream, block).await;
+    }
+
+    /// The next frame that is not about settings or windows; nothing at the end.
+    async fn next(&mut self) -> Option<Seen> {
+        loop {
+            let mut head = [0; 9];
+            self.0.read_exact(&mut head).await.ok()?;
+            let [a, b, c, kind, flags, stream @ ..] = head;
+            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+            self.0.read_exact(&mut payload).await.ok()?;
+            if !matches!(kind, SETTINGS | 8) {
+                return Some(Seen { kind, flags, stream: u32::from_be_bytes(stream), payload });
+            }
+        }
+    }
+
+    /// The next frame that is no ping; pings are answered.
+    async fn next_answering(&mut self) -> Option<Seen> {
+        loop {
+            let seen = self.next().await?;
+            if seen.kind != PING {
+                return Some(seen);
+            }
+            if seen.flags & ACK == 0 {
+                self.send(PING, ACK, 0, &seen.payload).await;
+            }
+        }
+    }
+}
+
+fn connect(settings: &str) -> (Raw, Arc<Bench>, Turnstile) {
+    let bench = Arc::new(Bench::new(settings));
+    let turnstile = Turnstile::new();
+    let (near, far) = duplex(1 << 20);
+    let waits = turnstile.clone();
+    let server = bench.server(move |request, _| answer(request, waits.clone()));
+    bench.drain.tasks().spawn(serve_http2(Box::new(far), peer(Protocol::Http2), server));
+    (Raw(near), bench, turnstile)
+}
+
+fn status(seen: &Seen) -> u16 {
+    assert_eq!(seen.kind, HEADERS, "{seen:?}");
+    match seen.payload[0] {
+        0x88 => 200,
+        0x8c => 400,
+        // A literal, Huffman coded.
+        0x08 | 0x48 if seen.payload.get(1..5) == Some(b"\x83\x69\x90\xff") => 431,
+        other => panic!("{other:02x}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_streams_than_allowed_are_refused_at_once() {
+    let (mut raw, _bench, turnstile) = connect(r#""http2": {"streams": 2}"#);
+    raw.hello().await;
+    for stream in [1, 3, 5] {
+        raw.headers(stream, END_STREAM, GET_WAIT).await;
+    }
+    let refused = raw.next().await.unwrap();
+    // RFC 9113 section 7: REFUSED_STREAM.
+    assert_eq!((refused.kind, refused.stream, &refused.payload[..]), (RST_STREAM, 5, &[0, 0, 0, 7][..]));
+    turnstile.came(2).await;
+    turnstile.open();
+    let mut answered = 0;
+    while answered < 2 {
+        let seen = raw.next().await.unwrap();
+        if seen.kind == HEADERS {
+            assert_eq!(status(&seen), 200);
+            answered += 1;
+        }
+    }
+    assert_eq!(turnstile.so_far(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_list_over_its_bytes_is_431() {
+    let (mut raw, _bench, _) = connect(r#""http2": {"header_list_bytes": 300}"#);
+    raw.hello().await;
+    for (stream, size, expected) in [(1, 50, 200), (3, 120, 431)] {
+        let mut block = GET.to_vec();
+        // Twice `x-a: aaa…`, a literal with a new name.
+        for _ in 0..2 {
+            block.extend(b"\x00\x03x-a");
+            block.push(size);
+            block.extend(vec![b'a'; usize::from(size)]);
+        }
+        raw.headers(stream, END_STREAM, &block).await;
+        let mut seen = raw.next().await.unwrap();
+        while seen.kind == DATA {
+            seen = raw.next().await.unwrap();
+        }
+        assert_eq!((seen.stream, status(&seen)), (stream, expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_resets_ends_the_connection() {
+    let (mut raw, bench, turnstile) = connect(r#""http2": {"pending_resets": 20}"#);
+    raw.hello().await;
+    for stream in (1..).step_by(2).take(200) {
+        raw.headers(stream, 0, POST_ENDLESS).await;
+        raw.send(RST_STREAM, 0, stream, &[0, 0, 0, 8]).await;
+    }
+    let goaway = raw.next_answering().await.unwrap();
+    assert_eq!((goaway.kind, &goaway.payload[4..8]), (GOAWAY, &[0, 0, 0, 11][..]));
+    assert_eq!(raw.next_answering().await, None);
+    bench.until("listen_http2_floods_total", "", 1).await;
+    assert!(turnstile.so_far() <= 100, "{}", turnstile.so_far());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_without_an_answer_ends_the_connection() {
+    let (mut raw, bench, _) = connect(r#""http2": {"ping_interval": "30s", "ping_timeout": "10s"}"#);
+    raw.hello().await;
+    let start = Instant::now();
+    assert_eq!(raw.next().await.unwrap().kind, PING);
+    assert_eq!(start.elapsed().as_secs(), 30);
+    while raw.next().await.is_some() {}
+    assert_eq!(start.elapsed().as_secs(), 40);
+    bench.until("listen_timeouts_total", "ping", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_told_to_go() {
+    let (mut raw, bench, _) = connect(r#""http2": {"idle_timeout": "100s"}"#);
+    raw.hello().await;
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    raw.headers(1, END_STREAM, GET).await;
+    assert_eq!(status(&raw.next_answering().await.unwrap()), 200);
+    assert_eq!(raw.next_answering().await.unwrap().kind, DATA);
+    let start = Instant::now();
+    assert_eq!(raw.next_answering().await.unwrap().kind, GOAWAY);
+    assert_eq!(start.elapsed().as_secs(), 100);
+    while raw.next_answering().await.is_some() {}
+    assert_eq!(start.elapsed().as_secs(), 100);
+    assert_eq!(bench.count("listen_timeouts_total", "idle"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_begins_is_dropped() {
+    let (mut raw, bench, _) = connect(r#""http2": {"idle_timeout": "100s", "ping_timeout": "10s"}"#);
+    let start = Instant::now();
+    assert!(raw.0.read_to_end(&mut Vec::new()).await.is_ok());
+    assert_eq!(start.elapsed().as_secs(), 110);
+    assert_eq!(bench.count("listen_timeouts_total", "idle"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_at_work_is_not_idle() {
+    let (mut raw, _bench, turnstile) = connect(r#""http2": {"idle_timeout": "1s"}"#);
+    raw.hello().await;
+    raw.headers(1, END_STREAM, GET_WAIT).await;
+    turnstile.came(1).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    turnstile.open();
+    assert_eq!(status(&raw.next_answering().await.unwrap()), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_that_do_not_agree_and_tunnels_are_refused() {
+    let rows: [&[u8]; 5] = [
+        b"\x82\x86\x84",
+        b"\x82\x86\x84\x01\x04gate\x00\x04host\x05other",
+        b"\x82\x86\x84\x00\x04host\x04gate\x00\x04host\x04gate",
+        b"\x82\x86\x84\x00\x04host\x00",
+        b"\x02\x07CONNECT\x01\x04gate",
+    ];
+    for block in rows {
+        let (mut raw, _bench, _) = connect("");
+        raw.hello().await;
+        raw.headers(1, END_STREAM, block).await;
+        assert_eq!(status(&raw.next().await.unwrap()), 400, "{block:02x?}");
+    }
+    for block in [GET, b"\x82\x86\x84\x00\x04host\x04gate", b"\x82\x86\x84\x01\x04gate\x00\x04host\x04Gate"] {
+        let (mut raw, _bench, _) = connect("");
+        raw.hello().await;
+        raw.headers(1, END_STREAM, block).await;
+        assert_eq!(status(&raw.next().await.unwrap()), 200, "{block:02x?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_one_request() {
+    let (mut raw, bench, _) = connect("");
+    raw.hello().await;
+    raw.headers(1, END_STREAM, b"\x82\x86\x04\x06/panic\x01\x04gate").await;
+    let answer = raw.next().await.unwrap();
+    // `:status: 500` in the static table.
+    assert_eq!((answer.kind, answer.payload[0]), (HEADERS, 0x8e));
+    assert_eq!(raw.next().await.unwrap().kind, DATA);
+    raw.headers(3, END_STREAM, GET).await;
+    assert_eq!(status(&raw.next().await.unwrap()), 200);
+    assert_eq!(bench.count("listen_panics_total", ""), 1);
+}

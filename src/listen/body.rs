@@ -175,7 +175,7 @@ impl Linger {
     }
 }
 
-/// Reads a body to its end, or to the bound; then, not dropped by the caller's time bound, it waits: over HTTP/2 a
+/// Reads a body to its end, or to the bound on bytes; then it only holds it, until the bound on time: over HTTP/2 a
 /// client that still sends would see its stream reset.
 async fn discard(mut incoming: Incoming) {
     let mut left = LINGER_BYTES;

@@ -62,7 +62,7 @@ pub enum Violation {
     /// Several Host fields.
     #[error("the Host header is there more than once")]
     RepeatedHost,
-    /// An empty Host, or one with characters that no host has.
+    /// An empty Host, or one that is no name or address with a port or none.
     #[error("the Host header is not a host")]
     Host,
     /// An absolute request target that names another host.
@@ -178,7 +178,7 @@ impl<'a> Fields<'a> {
 
     fn host(&self, authority: Option<&[u8]>) -> Result<(), Violation> {
         let host = self.host.ok_or(Violation::MissingHost)?;
-        if host.is_empty() || !host.iter().all(|&byte| is_host_byte(byte)) {
+        if !is_host(host) {
             return Err(Violation::Host);
         }
         match authority {
@@ -216,7 +216,7 @@ fn request_line(line: &[u8]) -> Result<(bool, Option<&[u8]>), Violation> {
     if method.eq_ignore_ascii_case(b"CONNECT") {
         return Err(Violation::Connect);
     }
-    if target.is_empty() || !target.iter().all(|&byte| byte.is_ascii_graphic() && byte != b'#') {
+    if target.is_empty() || !target.iter().all(|&byte| is_target_byte(byte)) {
         return Err(Violation::Target);
     }
     Ok((old, authority(method, target)?))
@@ -229,7 +229,7 @@ fn authority<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, Vi
     let rest = strip_prefix(target, b"http://").or_else(|| strip_prefix(target, b"https://"));
     let rest = rest.ok_or(Violation::Target)?;
     let authority = rest.split(|byte| matches!(byte, b'/' | b'?')).next().unwrap_or_default();
-    if authority.is_empty() || !authority.iter().all(|&byte| is_host_byte(byte)) {
+    if !is_host(authority) {
         return Err(Violation::Target);
     }
     Ok(Some(authority))
@@ -273,7 +273,36 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
         )
 }
 
-/// The characters of a host and its port (RFC 3986 section 3.2), without those that could split it in two.
-const fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'[' | b']')
+/// What a path, a query or an absolute URI may hold (RFC 3986): no fragment, and nothing that it calls unsafe.
+const fn is_target_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
+}
+
+/// A name or address, and a port or none (RFC 3986 section 3.2); no user, and no list.
+fn is_host(host: &[u8]) -> bool {
+    let (good_name, port) = match host.strip_prefix(b"[") {
+        Some(rest) => {
+            let mut parts = rest.splitn(2, |&byte| byte == b']');
+            let inner = parts.next().unwrap_or_default();
+            let is_address = |&byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+            (!inner.is_empty() && inner.iter().all(is_address), parts.next())
+        }
+        None => {
+            let (name, port) = host.split_at(host.iter().position(|&byte| byte == b':').unwrap_or(host.len()));
+            let is_name = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+            (!name.is_empty() && name.iter().all(is_name), Some(port))
+        }
+    };
+    good_name && port.is_some_and(is_port)
+}
+
+/// Nothing, or a colon and a number.
+fn is_port(port: &[u8]) -> bool {
+    match port.strip_prefix(b":") {
+        Some(digits) => {
+            digits.iter().all(u8::is_ascii_digit)
+                && std::str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u16>().is_ok())
+        }
+        None => port.is_empty(),
+    }
 }

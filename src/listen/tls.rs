@@ -246,12 +246,14 @@ fn certified_key(
     }
     let not_after = ends.into_iter().min().ok_or_else(|| no_certificates(&paths.certificate))?;
     let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|_| Error::NoKey { path: paths.key.clone() })?;
-    let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            Error::KeyMismatch { certificate: paths.certificate.clone(), key: paths.key.clone() }
+    let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| {
+        if matches!(error, rustls::Error::InconsistentKeys(_)) {
+            return Error::KeyMismatch { certificate: paths.certificate.clone(), key: paths.key.clone() };
         }
-        rustls::Error::InvalidCertificate(_) => bad_certificate(&paths.certificate, error.to_string()),
-        _ => Error::Key { path: paths.key.clone() },
+        if matches!(error, rustls::Error::InvalidCertificate(_)) {
+            return bad_certificate(&paths.certificate, error.to_string());
+        }
+        Error::Key { path: paths.key.clone() }
     })?;
     Ok((certified, not_after))
 }

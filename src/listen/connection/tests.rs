@@ -127,7 +127,7 @@ async fn more_streams_than_allowed_are_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_header_list_over_its_bytes_is_431() {
-    let (mut raw, _bench, _) = connect(r#""http2": {"header_list_bytes": 300}"#);
+    let (mut raw, _bench, _) = connect(r#""http2": {"header_list_bytes": 400}"#);
     raw.hello().await;
     for (stream, size, expected) in [(1, 50, 200), (3, 120, 431)] {
         let mut block = GET.to_vec();

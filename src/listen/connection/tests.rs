@@ -245,3 +245,36 @@ async fn a_panic_ends_one_request() {
     assert_eq!(status(&raw.next().await.unwrap()), 200);
     assert_eq!(bench.count("listen_panics_total", ""), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn while_the_end_is_announced_a_new_connection_is_told_only_after_its_first_request() {
+    let (mut raw, bench, _) = connect("");
+    let way_out = bench.drain.clone();
+    let bounds = config::Drain { grace: config::Span::secs(10), deadline: config::Span::secs(20) };
+    let way_out = tokio::spawn(async move { way_out.run(&bounds).await });
+    bench.drain.announced().await;
+    raw.hello().await;
+    let nothing = tokio::time::timeout(Duration::from_secs(1), raw.next_answering()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    raw.headers(1, END_STREAM, GET).await;
+    let mut seen = Vec::new();
+    while let Some(frame) = raw.next_answering().await {
+        seen.push(frame.kind);
+    }
+    assert!(seen.contains(&HEADERS) && seen.contains(&GOAWAY), "{seen:?}");
+    assert_eq!(way_out.await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_any_request_is_told_when_no_new_work_may_begin() {
+    let (mut raw, bench, _) = connect("");
+    raw.hello().await;
+    let bounds = config::Drain { grace: config::Span::secs(10), deadline: config::Span::secs(20) };
+    let way_out = bench.drain.clone();
+    let start = Instant::now();
+    let way_out = tokio::spawn(async move { way_out.run(&bounds).await });
+    assert_eq!(raw.next_answering().await.unwrap().kind, GOAWAY);
+    assert_eq!(start.elapsed().as_secs(), 10);
+    while raw.next_answering().await.is_some() {}
+    assert_eq!(way_out.await.unwrap(), 0);
+}

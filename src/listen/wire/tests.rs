@@ -273,3 +273,16 @@ async fn hyper_refuses_nothing_that_the_guard_lets_through() {
     }
     assert_eq!(passed, Vec::<String>::new());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_still_sends_after_its_last_answer_is_not_cut_off_at_once() {
+    let (mut io, bench, _) = connect("");
+    io.write_all(b"GET / HTTP/1.1\nHost: gate\n\n").await.unwrap();
+    assert_eq!(Answer::read(&mut io).await.unwrap().status, 400);
+    ends(&mut io).await;
+    io.write_all(&[b'x'; 1000]).await.unwrap();
+    let start = Instant::now();
+    end_of(&bench).await;
+    assert_eq!(start.elapsed().as_secs(), 1);
+    assert!(io.write_all(b"x").await.is_err());
+}

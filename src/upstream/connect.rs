@@ -1,0 +1,280 @@
+//! Connections to the backend: resolved, connected and encrypted within one deadline, with errors that tell what they
+//! are, and with a count of what was written.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use rustls::{AlertDescription, ClientConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Why there is no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ConnectError {
+    #[error("the name does not resolve")]
+    Dns,
+    #[error("refused, reset, or no answer in time")]
+    Connect,
+    #[error("a certificate does not hold")]
+    Certificate,
+    #[error("the port does not speak TLS as it should")]
+    Protocol,
+    #[error("the TLS handshake broke off")]
+    Handshake,
+}
+
+/// Makes [`Wire`]s. All addresses of a name are tried, IPv6 and IPv4 side by side.
+#[derive(Clone)]
+pub(super) struct Connector {
+    inner: HttpsConnector<HttpConnector<Resolver>>,
+    timeout: Duration,
+}
+
+/// One connection.
+///
+/// A failed write is not reported: a backend that refuses an event early answers, and then closes with the rest of the
+/// body unread, and hyper would see the failed write before it read that answer (facts: backends 2.4, last row). After a
+/// failed write nothing is written any more, and the next read ends with the answer or with the connection's error.
+pub(super) struct Wire {
+    io: TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>,
+    progress: Progress,
+    answered: bool,
+}
+
+/// What is known of a connection's current exchange.
+#[derive(Clone, Default)]
+pub(super) struct Progress {
+    written: Arc<AtomicU64>,
+    broken: Arc<AtomicBool>,
+}
+
+/// The system's resolver, with an error that can be told from others.
+#[derive(Clone)]
+pub(super) struct Resolver(GaiResolver);
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot resolve")]
+pub(super) struct ResolveError(#[source] io::Error);
+
+impl Connector {
+    pub(super) fn new(tls: Arc<ClientConfig>, timeout: Duration) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(timeout));
+        Self { inner: HttpsConnector::from((tcp, tls)), timeout }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Wire>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        self.inner.poll_ready(cx).map_err(|error| ConnectError::of(&*error))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(self.timeout, self.inner.call(uri));
+        Box::pin(async move {
+            let io = connecting.await.map_err(|_| ConnectError::Connect)?.map_err(|error| ConnectError::of(&*error))?;
+            Ok(TokioIo::new(Wire { io: TokioIo::new(io), progress: Progress::default(), answered: false }))
+        })
+    }
+}
+
+impl ConnectError {
+    fn of(error: &(dyn StdError + 'static)) -> Self {
+        if find::<ResolveError>(error).is_some() {
+            return Self::Dns;
+        }
+        // hyper-rustls reports what happens in the handshake as an io::Error around the io::Error of tokio-rustls.
+        match tls_error(error) {
+            Some(error) if is_certificate(error) => Self::Certificate,
+            Some(_) => Self::Protocol,
+            None if error.is::<io::Error>() => Self::Handshake,
+            None => Self::Connect,
+        }
+    }
+}
+
+/// Whether a TLS error is about a certificate, the backend's or the gate's own.
+pub(super) fn is_certificate(error: &rustls::Error) -> bool {
+    matches!(
+        error,
+        rustls::Error::InvalidCertificate(_)
+            | rustls::Error::NoCertificatesPresented
+            | rustls::Error::AlertReceived(
+                AlertDescription::NoCertificate
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::UnknownCA
+                | AlertDescription::AccessDenied
+                | AlertDescription::CertificateRequired
+                // A signature by another key under the same CA's name, and what TLS 1.2 says where a certificate is missing.
+                | AlertDescription::DecryptError
+                | AlertDescription::HandshakeFailure,
+            )
+    )
+}
+
+/// The TLS error behind an error, if there is one.
+pub(super) fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    find::<rustls::Error>(error)
+}
+
+/// Looks for an error of one type in a chain of sources, also inside of `io::Error`s, whose `source` skips what they
+/// hold.
+fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match held {
+            Some(held) => Some(held),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+impl Service<Name> for Resolver {
+    type Response = GaiAddrs;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<GaiAddrs, ResolveError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+        self.0.poll_ready(cx).map_err(ResolveError)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let resolving = self.0.call(name);
+        Box::pin(async move { resolving.await.map_err(ResolveError) })
+    }
+}
+
+impl Progress {
+    /// Whether so few bytes were written since the last answer that a body of this length cannot have arrived whole.
+    pub(super) fn is_short_of(&self, body: u64) -> bool {
+        self.written.load(Ordering::Acquire) < body
+    }
+
+    /// Whether a write failed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+}
+
+impl Wire {
+    /// Counts what was written, and turns a failed write into one that seems to have worked.
+    fn note(&mut self, written: io::Result<usize>, offered: usize) -> io::Result<usize> {
+        let Ok(count) = written else {
+            self.progress.broken.store(true, Ordering::Release);
+            return Ok(offered);
+        };
+        if std::mem::take(&mut self.answered) {
+            self.progress.written.store(0, Ordering::Release);
+        }
+        self.progress.written.fetch_add(count as u64, Ordering::AcqRel);
+        Ok(count)
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        self.answered |= buf.filled().len() > before;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.progress.is_broken() {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf));
+        Poll::Ready(self.note(written, buf.len()))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let offered = bufs.iter().map(|buf| buf.len()).sum();
+        if self.progress.is_broken() {
+            return Poll::Ready(Ok(offered));
+        }
+        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs));
+        Poll::Ready(self.note(written, offered))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.progress.is_broken() && ready!(Pin::new(&mut self.io).poll_flush(cx)).is_err() {
+            self.progress.broken.store(true, Ordering::Release);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        self.io.inner().connected().extra(self.progress.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::upstream::fake;
+
+    #[tokio::test]
+    async fn an_answer_can_be_read_after_a_write_failed() {
+        let (listener, port) = fake::listen().await;
+        let ours = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (mut theirs, _) = listener.accept().await.unwrap();
+        theirs.write_all(b"too large").await.unwrap();
+        fake::reset(theirs);
+
+        let io = TokioIo::new(MaybeHttpsStream::Http(TokioIo::new(ours)));
+        let mut wire = Wire { io, progress: Progress::default(), answered: false };
+        let progress = wire.progress.clone();
+        wire.write_all(b"the rest of the event").await.unwrap();
+        wire.flush().await.unwrap();
+        assert!(progress.is_broken() && progress.is_short_of(1));
+        let mut answer = [0; 9];
+        wire.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"too large");
+        wire.read_u8().await.unwrap_err();
+    }
+}

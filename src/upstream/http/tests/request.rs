@@ -1,0 +1,167 @@
+//! What a backend is sent, and what of it is the caller's.
+
+use crate::upstream::fake::Seen;
+
+use super::*;
+
+/// What a backend sees of one delivery, and the outcome of its answer.
+async fn seen_by(kind: &str, more: serde_json::Value, status: u16) -> (Seen, Outcome) {
+    let (listener, port) = listen().await;
+    let upstream = upstream(kind, &format!("http://127.0.0.1:{port}"), more);
+    let backend = async {
+        let mut stream = accept(&listener).await;
+        let seen = read_request(&mut stream).await.unwrap();
+        answer(&mut stream, status, "", "").await;
+        seen
+    };
+    let event = delivery(r#"{"a" : 1}"#);
+    tokio::join!(backend, upstream.send(&event))
+}
+
+/// The names and values of a request's headers, in small letters and in order.
+fn headers(seen: &Seen) -> Vec<String> {
+    let mut lines: Vec<String> =
+        seen.head.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_ascii_lowercase).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test]
+async fn an_openlineage_endpoint_gets_the_bytes_and_nothing_else_of_the_caller() {
+    let (seen, outcome) = seen_by("openlineage", serde_json::json!({}), 201).await;
+    assert_eq!(outcome, STORED);
+    assert_eq!(seen.body, br#"{"a" : 1}"#);
+    assert!(seen.head.starts_with("POST /api/v1/lineage HTTP/1.1\r\n"), "{}", seen.head);
+    let host = headers(&seen).into_iter().find(|line| line.starts_with("host: 127.0.0.1:")).unwrap();
+    assert_eq!(
+        headers(&seen),
+        [
+            "accept: application/json",
+            "content-length: 9",
+            "content-type: application/json",
+            host.as_str(),
+            "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            concat!("user-agent: lineage-gate/", env!("CARGO_PKG_VERSION")),
+            "x-request-id: 0199-request",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_gravitino_server_gets_its_path_and_accept_header() {
+    let (seen, outcome) = seen_by("gravitino", serde_json::json!({}), 201).await;
+    assert_eq!(outcome, QUEUED);
+    assert!(seen.head.starts_with("POST /api/lineage HTTP/1.1\r\n"), "{}", seen.head);
+    let headers = headers(&seen);
+    assert!(headers.contains(&"accept: application/vnd.gravitino.v1+json, application/json".to_owned()), "{headers:?}");
+    assert!(!seen.head.contains("callers-own") && !seen.head.to_ascii_lowercase().contains("active-roles"));
+}
+
+#[tokio::test]
+async fn the_callers_credential_and_roles_go_on_only_where_that_is_configured() {
+    let forward = serde_json::json!({ "auth": "forward" });
+    let (seen, _) = seen_by("gravitino", forward.clone(), 201).await;
+    assert!(seen.head.contains("authorization: Bearer callers-own\r\n"), "{}", seen.head);
+    assert!(seen.head.contains("x-gravitino-active-roles: reader\r\n"), "{}", seen.head);
+    let (seen, _) = seen_by("openlineage", forward, 201).await;
+    assert!(seen.head.contains("authorization: Bearer callers-own\r\n"), "{}", seen.head);
+    assert!(!seen.head.contains("active-roles"), "{}", seen.head);
+}
+
+#[tokio::test]
+async fn a_refused_credential_is_the_callers_verdict_only_where_it_was_the_callers() {
+    let none = serde_json::json!({});
+    let forward = serde_json::json!({ "auth": "forward" });
+    for kind in ["openlineage", "gravitino"] {
+        assert_eq!(seen_by(kind, none.clone(), 401).await.1, Outcome::UpstreamAuth);
+        assert_eq!(seen_by(kind, none.clone(), 403).await.1, Outcome::UpstreamAuth);
+        assert_eq!(seen_by(kind, forward.clone(), 401).await.1, Outcome::CallerUnauthenticated);
+        assert_eq!(seen_by(kind, forward.clone(), 403).await.1, Outcome::CallerForbidden);
+        assert_eq!(seen_by(kind, forward.clone(), 429).await.1, Outcome::Throttled);
+    }
+}
+
+#[tokio::test]
+async fn the_gates_own_credential_is_read_anew_and_the_last_good_one_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "first\n").unwrap();
+    let (listener, port) = listen().await;
+    let auth = serde_json::json!({ "auth": { "bearer_file": file } });
+    let upstream = upstream("openlineage", &format!("http://127.0.0.1:{port}"), auth);
+    assert_eq!(upstream.watched(), std::slice::from_ref(&file));
+    let backend = async {
+        let mut stream = accept(&listener).await;
+        let mut tokens = Vec::new();
+        while let Some(seen) = read_request(&mut stream).await {
+            tokens.extend(headers(&seen).into_iter().filter(|line| line.starts_with("authorization")));
+            answer(&mut stream, 201, "", "").await;
+        }
+        tokens
+    };
+    let client = async {
+        send(&upstream).await;
+        assert!(!upstream.reload().unwrap());
+        std::fs::write(&file, "second").unwrap();
+        assert!(upstream.reload().unwrap());
+        send(&upstream).await;
+        std::fs::write(&file, "thi\nrd").unwrap();
+        assert!(upstream.reload().is_err());
+        send(&upstream).await;
+        drop(upstream);
+    };
+    let (tokens, ()) = tokio::join!(backend, client);
+    assert_eq!(tokens, ["authorization: bearer first", "authorization: bearer second", "authorization: bearer second"]);
+}
+
+#[tokio::test]
+async fn a_credential_may_have_a_header_of_its_own_and_the_caller_may_be_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "k3y").unwrap();
+    let more = serde_json::json!({
+        "auth": { "header": { "name": "X-Api-Key", "file": file } }, "identity_headers": true,
+    });
+    let (seen, _) = seen_by("openlineage", more, 201).await;
+    for line in ["x-api-key: k3y", "x-lineage-caller: alice", "x-lineage-groups: analysts"] {
+        assert!(headers(&seen).contains(&line.to_owned()), "{}", seen.head);
+    }
+    assert!(!seen.head.contains("authorization"), "{}", seen.head);
+}
+
+#[tokio::test]
+async fn what_is_no_traceparent_is_left_out() {
+    for text in ["", "00-abc", "00-0AF7651916CD43DD8448EB211C80319C-B7AD6B7169203331-01"] {
+        assert!(!is_traceparent(&HeaderValue::from_static(text)), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_probe_gets_and_never_posts() {
+    let cases = [
+        ("openlineage", 405, Ok("answers: 405")),
+        ("openlineage", 401, Ok("answers: 401")),
+        ("openlineage", 302, Err("redirect")),
+        ("openlineage", 503, Err("503")),
+        ("gravitino", 200, Ok("answers: 200")),
+        ("gravitino", 404, Err("no Gravitino server")),
+    ];
+    for (kind, status, expected) in cases {
+        let (listener, port) = listen().await;
+        let json = serde_json::json!({ "name": "u", "kind": kind, "url": format!("http://127.0.0.1:{port}/") });
+        let config = serde_json::from_value(json).unwrap();
+        let backend = async {
+            let mut stream = accept(&listener).await;
+            let seen = read_request(&mut stream).await.unwrap();
+            answer(&mut stream, status, "", "").await;
+            seen
+        };
+        let (seen, told) = tokio::join!(backend, crate::upstream::probe(&config));
+        let path = if kind == "gravitino" { "GET /api/version " } else { "GET /api/v1/lineage " };
+        assert!(seen.head.starts_with(path) && seen.body.is_empty(), "{}", seen.head);
+        match expected {
+            Ok(words) => assert!(told.unwrap().contains(words), "{kind} {status}"),
+            Err(words) => assert!(told.unwrap_err().contains(words), "{kind} {status}"),
+        }
+    }
+}

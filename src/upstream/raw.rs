@@ -1,0 +1,88 @@
+//! A backend's answer as it came, and the part of the table of facts/backends.md 2.2 that all kinds share.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::answer::{Durability, Outcome, Unknown};
+
+/// Bytes of an answer's body that are read.
+pub(super) const BODY_CAP: usize = 64 * 1024;
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(super) struct Raw {
+    /// The status.
+    pub(super) status: StatusCode,
+    /// `Content-Type`, in lower case.
+    pub(super) content_type: Option<String>,
+    /// At most [`BODY_CAP`] bytes of the body.
+    pub(super) body: Bytes,
+    /// Whether the body ended as its framing says, within the cap and in time.
+    pub(super) complete: bool,
+}
+
+impl Raw {
+    /// The outcome for kinds whose status line is authoritative. `message` is what a refusal may tell, already clean.
+    pub(super) fn by_status(&self, durability: Durability, message: Option<String>) -> Outcome {
+        let status = self.status.as_u16();
+        match status {
+            200 | 201 | 202 | 204 if self.is_foreign() => {
+                Outcome::BadGateway(format!("it answered {status} with something that is no JSON"))
+            }
+            200 | 201 | 202 | 204 => Outcome::Accepted { edges: None, durability },
+            300..=399 => Outcome::BadGateway(format!("it answered {status}, a redirect, which is not followed")),
+            400 => Outcome::Rejected { message, unprocessable: false },
+            401 | 403 => Outcome::UpstreamAuth,
+            408 | 425 => Outcome::Unknown(Unknown::Timeout),
+            409 => Outcome::Fault { status },
+            413 => Outcome::TooLarge,
+            422 => Outcome::Rejected { message, unprocessable: true },
+            429 => Outcome::Throttled,
+            501 => Outcome::BadGateway("it answered 501: it has no such function".to_owned()),
+            500..=599 => Outcome::Fault { status },
+            404 | 405 => Outcome::BadGateway(format!("it answered {status}: `url` does not lead to its lineage API")),
+            status => Outcome::BadGateway(format!("it answered {status}")),
+        }
+    }
+
+    /// The `message` member of a whole JSON object, where `genuine` takes the object for one of the backend's own.
+    pub(super) fn message(&self, genuine: fn(&serde_json::Map<String, Value>) -> bool) -> Option<String> {
+        if !self.complete {
+            return None;
+        }
+        let Ok(Value::Object(object)) = serde_json::from_slice(&self.body) else {
+            return None;
+        };
+        let message = object.get("message")?.as_str()?;
+        genuine(&object).then(|| message.to_owned())
+    }
+
+    /// Whether the body is a page or text of something that is no lineage backend: a proxy's login, a portal, a default
+    /// site (facts: backends 0.7).
+    fn is_foreign(&self) -> bool {
+        let body = self.body.trim_ascii();
+        if body.is_empty() {
+            return self.content_type.as_deref().is_some_and(is_html);
+        }
+        match self.content_type.as_deref() {
+            Some(kind) if is_json(kind) => false,
+            Some(kind) if is_html(kind) => true,
+            Some(_) => !self.complete || serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err(),
+            None => body.starts_with(b"<"),
+        }
+    }
+}
+
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = essence(content_type);
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+fn is_html(content_type: &str) -> bool {
+    matches!(essence(content_type), "text/html" | "application/xhtml+xml")
+}

@@ -1,0 +1,316 @@
+//! The ruling on one reference of an event.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use crate::config::FacetReferences;
+use crate::event::{DatasetType, Event, Reference, Role};
+
+use super::super::access::{Above, Finding, Need};
+use super::super::metalake::{Actor, Metalake};
+use super::super::name::{FullName, NameFault, dataset_type, named_type};
+use super::super::privilege::ObjectType;
+use super::super::roles::ActiveRoles;
+use super::super::rules::{Applicable, Use, Verdict};
+use super::super::world::{Identity, World};
+use super::GovernedBy;
+
+/// The types that a dataset can have, in the order in which they are tried for a facet's dataset.
+const DATASET_TYPES: [ObjectType; 5] =
+    [ObjectType::Table, ObjectType::View, ObjectType::Fileset, ObjectType::Model, ObjectType::Topic];
+
+/// When a refusal comes: the earlier one is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Membership,
+    Roles,
+    Resolution,
+    Visibility,
+}
+
+/// The ruling on one reference. Small and free of texts: what it says in words is made when it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ruling<'w> {
+    /// A facet's reference that the configuration leaves out.
+    NotJudged,
+    Member(&'w Metalake),
+    NotMember(&'w Metalake),
+    RolesNotHeld(&'w Metalake),
+    /// An event of this metalake names something outside it.
+    Foreign(&'w Metalake),
+    BadType,
+    BadName(NameFault),
+    /// A facet's dataset in a metalake has no full name.
+    BadFacetName(&'w Metalake),
+    Object(&'w Metalake, ObjectType, Finding),
+    /// A facet's dataset is visible as no type.
+    NoType,
+    Rule(Verdict<'w>, &'static str),
+}
+
+/// Whose rules the event is under.
+#[derive(Debug, Clone, Copy)]
+enum Home<'w> {
+    Metalake(&'w Metalake),
+    Rules,
+}
+
+/// A caller in a metalake, once it was looked for.
+#[derive(Debug, Clone)]
+enum Standing {
+    NotMember,
+    RolesNotHeld(Rc<Actor>),
+    Member(Rc<Actor>),
+}
+
+/// One caller, one event, and what was found out about them so far.
+#[derive(Debug)]
+pub(super) struct Court<'w, 'a> {
+    pub(super) world: &'w World,
+    pub(super) who: &'a Identity<'a>,
+    pub(super) roles: &'a ActiveRoles,
+    event: &'a Event,
+    facets: FacetReferences,
+    home: Home<'w>,
+    standings: Vec<(&'w Metalake, Standing)>,
+    applicable: Option<Applicable<'w>>,
+    /// The schema that was looked at last: an event's datasets often share it.
+    last_schema: Option<(&'w Metalake, &'a str, Above)>,
+}
+
+impl Ruling<'_> {
+    /// When the reference is refused; `None` if it is allowed or not judged.
+    pub(super) fn denied_at(&self) -> Option<Stage> {
+        match self {
+            Self::NotJudged | Self::Member(_) | Self::Rule(Verdict::Allowed(_), _) => None,
+            Self::NotMember(_) => Some(Stage::Membership),
+            Self::RolesNotHeld(_) => Some(Stage::Roles),
+            Self::Foreign(_) | Self::BadType | Self::BadName(_) | Self::BadFacetName(_) => Some(Stage::Resolution),
+            Self::Object(_, _, finding) => (!finding.allows()).then_some(Stage::Visibility),
+            Self::NoType | Self::Rule(Verdict::Denied(_) | Verdict::NoRule, _) => Some(Stage::Visibility),
+        }
+    }
+
+    /// The type of object that a dataset was judged as.
+    pub(super) fn kind(&self) -> Option<ObjectType> {
+        match self {
+            Self::Object(_, kind, _) => Some(*kind),
+            Self::NotJudged
+            | Self::Member(_)
+            | Self::NotMember(_)
+            | Self::RolesNotHeld(_)
+            | Self::Foreign(_)
+            | Self::BadType
+            | Self::BadName(_)
+            | Self::BadFacetName(_)
+            | Self::NoType
+            | Self::Rule(..) => None,
+        }
+    }
+}
+
+impl<'w, 'a> Court<'w, 'a> {
+    pub(super) fn new(
+        world: &'w World,
+        who: &'a Identity<'a>,
+        roles: &'a ActiveRoles,
+        event: &'a Event,
+        facets: FacetReferences,
+    ) -> Self {
+        let dataset = || event.references.iter().find(|reference| reference.role == Role::Output);
+        let job = event.job.as_ref().map(|job| &*job.namespace);
+        let namespace = job.or_else(|| dataset().map(|dataset| &*dataset.namespace));
+        let metalake = namespace.and_then(|namespace| world.metalakes.get(namespace));
+        let home = metalake.map_or(Home::Rules, Home::Metalake);
+        Self { world, who, roles, event, facets, home, standings: Vec::new(), applicable: None, last_schema: None }
+    }
+
+    /// The ruling on the event itself: membership of its metalake, or the rules about its job.
+    ///
+    /// A dataset event outside metalakes has nothing but its dataset to be judged by; an event with neither is refused.
+    pub(super) fn rule_on_event(&mut self) -> Ruling<'w> {
+        match (self.home, &self.event.job) {
+            (Home::Metalake(metalake), _) => self.member(metalake).err().unwrap_or(Ruling::Member(metalake)),
+            (Home::Rules, Some(_)) => Ruling::Rule(self.applicable().job(), "job"),
+            (Home::Rules, None) if self.event.references.iter().any(|reference| reference.role == Role::Output) => {
+                Ruling::NotJudged
+            }
+            (Home::Rules, None) => Ruling::Rule(Verdict::NoRule, "event"),
+        }
+    }
+
+    /// The ruling on any reference but the event's own job.
+    pub(super) fn rule_on(&mut self, reference: &'a Reference) -> Ruling<'w> {
+        match reference.role {
+            Role::Job => self.rule_on_event(),
+            Role::Input | Role::Output => self.rule_on_dataset(reference),
+            Role::FacetJob | Role::FacetDataset => self.rule_on_facet(reference),
+        }
+    }
+
+    pub(super) fn governed_by(&self, governing: Option<Ruling<'w>>) -> GovernedBy {
+        match (self.home, governing) {
+            (Home::Metalake(metalake), _) => GovernedBy::Metalake(metalake.name.clone()),
+            (Home::Rules, Some(Ruling::Rule(Verdict::Allowed(rule), _))) => GovernedBy::Rule(rule.name.clone()),
+            (Home::Rules, _) => GovernedBy::Nothing,
+        }
+    }
+
+    /// The caller in a metalake of which it is a member, its active roles held or not.
+    pub(super) fn actor(&mut self, metalake: &'w Metalake) -> Option<Rc<Actor>> {
+        match self.standing(metalake) {
+            Standing::NotMember => None,
+            Standing::RolesNotHeld(actor) | Standing::Member(actor) => Some(actor),
+        }
+    }
+
+    /// Under `governed` what a rule denies is refused in any namespace, also one that no rule names.
+    fn rule_on_facet(&mut self, reference: &'a Reference) -> Ruling<'w> {
+        if self.facets == FacetReferences::Ignore {
+            return Ruling::NotJudged;
+        }
+        let ruling = if reference.role == Role::FacetJob {
+            self.rule_on_facet_job(reference)
+        } else {
+            self.rule_on_facet_dataset(reference)
+        };
+        let judged = self.facets == FacetReferences::All || self.world.governs(&reference.namespace).is_some();
+        if judged || matches!(ruling, Ruling::Rule(Verdict::Denied(_), _)) { ruling } else { Ruling::NotJudged }
+    }
+
+    fn rule_on_dataset(&mut self, reference: &'a Reference) -> Ruling<'w> {
+        let metalake = match self.home {
+            Home::Metalake(home) if *home.name == *reference.namespace => home,
+            Home::Metalake(home) => return self.member(home).err().unwrap_or(Ruling::Foreign(home)),
+            Home::Rules => match self.world.metalakes.get(&*reference.namespace) {
+                Some(metalake) => metalake,
+                None => return self.rule_by_namespace(reference),
+            },
+        };
+        let actor = match self.member(metalake) {
+            Ok(actor) => actor,
+            Err(refused) => return refused,
+        };
+        let Ok(kind) = dataset_type(&reference.dataset_type) else { return Ruling::BadType };
+        let need = match reference.role {
+            Role::Output => Need::of_output(metalake.outputs),
+            Role::Job | Role::Input | Role::FacetJob | Role::FacetDataset => Need::Visible,
+        };
+        match self.examine(metalake, &actor, (kind, &reference.name), need) {
+            Ok(finding) => Ruling::Object(metalake, kind, finding),
+            Err(fault) => Ruling::BadName(fault),
+        }
+    }
+
+    /// A facet's job in a metalake needs membership of it; elsewhere it must be one that the caller may run.
+    fn rule_on_facet_job(&mut self, reference: &Reference) -> Ruling<'w> {
+        if let Some(metalake) = self.world.metalakes.get(&*reference.namespace) {
+            return self.member(metalake).err().unwrap_or(Ruling::Member(metalake));
+        }
+        let about = self.world.rules.about(self.who, &reference.namespace, &reference.name);
+        Ruling::Rule(about.job(), "facet")
+    }
+
+    /// A facet's dataset rarely says its type: it is allowed if it is visible as any. In a metalake a name that is no
+    /// full name is refused, since a backend would make a dataset of it there, under a name that nobody can be granted.
+    fn rule_on_facet_dataset(&mut self, reference: &'a Reference) -> Ruling<'w> {
+        let Some(metalake) = self.world.metalakes.get(&*reference.namespace) else {
+            return self.rule_by_namespace(reference);
+        };
+        let actor = match self.member(metalake) {
+            Ok(actor) => actor,
+            Err(refused) => return refused,
+        };
+        let named = match &reference.dataset_type {
+            DatasetType::Named(name) => named_type(name),
+            DatasetType::Absent | DatasetType::Blank => None,
+        };
+        let kinds = named.as_slice();
+        for kind in if kinds.is_empty() { &DATASET_TYPES } else { kinds } {
+            match self.examine(metalake, &actor, (*kind, &reference.name), Need::Visible) {
+                Ok(finding) if finding.allows() || named.is_some() => return Ruling::Object(metalake, *kind, finding),
+                Ok(_) => {}
+                Err(_) => return Ruling::BadFacetName(metalake),
+            }
+        }
+        Ruling::NoType
+    }
+
+    fn rule_by_namespace(&mut self, reference: &Reference) -> Ruling<'w> {
+        let (to, what) = match reference.role {
+            Role::Input => (Use::Input, "input"),
+            Role::Output => (Use::Output, "output"),
+            Role::Job | Role::FacetJob | Role::FacetDataset => (Use::Either, "facet"),
+        };
+        let (namespace, name) = (&*reference.namespace, &*reference.name);
+        if self.event.job.is_some() {
+            return Ruling::Rule(self.applicable().dataset(to, namespace, name), what);
+        }
+        let about = self.world.rules.about_dataset(self.who, namespace);
+        Ruling::Rule(about.dataset(to, namespace, name), what)
+    }
+
+    /// The rules about the event's own job.
+    fn applicable(&mut self) -> &Applicable<'w> {
+        let (world, who, job) = (self.world, self.who, &self.event.job);
+        self.applicable.get_or_insert_with(|| match job {
+            Some(job) => world.rules.about(who, &job.namespace, &job.name),
+            None => Applicable::default(),
+        })
+    }
+
+    fn member(&mut self, metalake: &'w Metalake) -> Result<Rc<Actor>, Ruling<'w>> {
+        match self.standing(metalake) {
+            Standing::NotMember => Err(Ruling::NotMember(metalake)),
+            Standing::RolesNotHeld(_) => Err(Ruling::RolesNotHeld(metalake)),
+            Standing::Member(actor) => Ok(actor),
+        }
+    }
+
+    fn standing(&mut self, metalake: &'w Metalake) -> Standing {
+        if let Some((_, known)) = self.standings.iter().find(|(known, _)| std::ptr::eq(*known, metalake)) {
+            return known.clone();
+        }
+        let standing = match metalake.actor(self.who, self.roles).map(Rc::new) {
+            None => Standing::NotMember,
+            Some(actor) if metalake.unheld(&actor, self.roles).next().is_some() => Standing::RolesNotHeld(actor),
+            Some(actor) => Standing::Member(actor),
+        };
+        self.standings.push((metalake, standing.clone()));
+        standing
+    }
+
+    fn examine(
+        &mut self,
+        metalake: &'w Metalake,
+        actor: &Actor,
+        (kind, name): (ObjectType, &'a str),
+        need: Need,
+    ) -> Result<Finding, NameFault> {
+        let parsed = FullName::parse(kind, name)?;
+        match metalake.fold(kind, name) {
+            Cow::Borrowed(_) => {
+                let name = parsed;
+                let above = self.above(metalake, actor, &name);
+                Ok(above.object_finding(metalake, actor, &name, need))
+            }
+            Cow::Owned(folded) => {
+                let name = FullName::parse(kind, &folded)?;
+                Ok(Above::new(metalake, actor, &name).object_finding(metalake, actor, &name, need))
+            }
+        }
+    }
+
+    fn above(&mut self, metalake: &'w Metalake, actor: &Actor, name: &FullName<'a>) -> Above {
+        let path = name.schema_path();
+        if let Some((known, last, above)) = self.last_schema
+            && std::ptr::eq(known, metalake)
+            && last == path
+        {
+            return above;
+        }
+        let above = Above::new(metalake, actor, name);
+        self.last_schema = Some((metalake, path, above));
+        above
+    }
+}

@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+pub use self::words::{outcome_word, refusal_word};
+
+pub(crate) mod words;
+
 use crate::limit::Exceeded;
 
 /// Why the gate itself says no.

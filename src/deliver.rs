@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::answer::{Outcome, Unknown};
 use crate::upstream::{Delivery, Upstream};
 
-pub use self::metrics::{Metrics, outcome_name};
+pub use self::metrics::Metrics;
 
 mod metrics;
 

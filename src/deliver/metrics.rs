@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::answer::{NoEffect, Outcome, Unknown, Unreachable};
+use crate::answer::{Outcome, outcome_word};
 
 use super::Answered;
 
@@ -67,7 +67,7 @@ impl Metrics {
         let labels = UpstreamLabels { upstream: Arc::clone(upstream) };
         self.in_flight.get_or_create(&labels).dec();
         self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
-        self.requests.get_or_create(&RequestLabels { upstream: labels.upstream, outcome: outcome_name(outcome) }).inc();
+        self.requests.get_or_create(&RequestLabels { upstream: labels.upstream, outcome: outcome_word(outcome) }).inc();
     }
 
     pub(super) fn answered(&self, answered: Answered) {
@@ -80,33 +80,5 @@ impl Metrics {
                 self.client_gone.inc();
             }
         }
-    }
-}
-
-/// A short fixed name for each outcome: for labels and the audit record.
-pub fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Accepted { .. } => "accepted",
-        Outcome::NoEffect(NoEffect::Filtered) => "filtered",
-        Outcome::NoEffect(NoEffect::NoEdges) => "no_edges",
-        Outcome::NoEffect(NoEffect::Unresolved) => "unresolved",
-        Outcome::Partial { .. } => "partial",
-        Outcome::Rejected { .. } => "rejected",
-        Outcome::TooLarge => "too_large",
-        Outcome::Throttled => "throttled",
-        Outcome::UpstreamAuth => "upstream_auth",
-        Outcome::CallerUnauthenticated => "caller_unauthenticated",
-        Outcome::CallerForbidden => "caller_forbidden",
-        Outcome::Unreachable(Unreachable::Dns) => "dns",
-        Outcome::Unreachable(Unreachable::Connect) => "connect",
-        Outcome::Unreachable(Unreachable::Certificate) => "certificate",
-        Outcome::Unknown(Unknown::Timeout) => "timeout",
-        Outcome::Unknown(Unknown::Reset) => "reset",
-        Outcome::Unknown(Unknown::TruncatedBody) => "truncated_body",
-        Outcome::Unknown(Unknown::Pending) => "pending",
-        Outcome::BadGateway(_) => "bad_gateway",
-        Outcome::Fault { .. } => "fault",
-        Outcome::Disabled => "disabled",
-        Outcome::NotSent => "not_sent",
     }
 }

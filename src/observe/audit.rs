@@ -5,10 +5,8 @@
 
 pub(crate) use self::record::dialect_word;
 pub use self::record::{Bytes, Dataset, Decision, EventPart, Record, Stages};
-pub use self::words::{outcome_word, refusal_word};
 pub use self::writer::{Audit, Error, Metrics};
 
 mod file;
 mod record;
-mod words;
 mod writer;

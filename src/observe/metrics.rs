@@ -14,7 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::audit::{Record, outcome_word, refusal_word};
+use super::audit::Record;
+use crate::answer::{outcome_word, refusal_word};
 
 mod process;
 

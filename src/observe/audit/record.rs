@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::words::{outcome_detail, outcome_edges, outcome_word, refusal_detail, refusal_word};
+use crate::answer::words::{outcome_detail, outcome_edges, outcome_word, refusal_detail, refusal_word};
 use crate::answer::{Outcome, Refusal};
 use crate::auth::Caller;
 use crate::dialect::Dialect;

@@ -39,6 +39,10 @@ fn event(references: Vec<Reference>) -> Event {
         job: Some(JobName { namespace: "demo".to_owned(), name: "daily".to_owned() }),
         run_id: Some("r-1".to_owned()),
         event_type: Some("COMPLETE".to_owned()),
+        event_time: "2026-01-01T00:00:00Z".to_owned(),
+        producer: "https://example.com".to_owned(),
+        schema_url: "https://example.com".to_owned(),
+        deleted_facets: Vec::new(),
         references,
     }
 }

@@ -1,11 +1,12 @@
 //! Refusals and outcomes as machine words: stable names for queries and metric labels.
 
-use crate::answer::{Durability, NoEffect, Outcome, Refusal, Unknown, Unreachable};
+use super::{Durability, NoEffect, Outcome, Refusal, Unknown, Unreachable};
 
 /// The word of a refusal, such as `not_visible`.
 pub fn refusal_word(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::UnknownPath { .. } => "unknown_path",
+        Refusal::NoBatches { .. } => "no_batches",
         Refusal::PathSpelling => "path_spelling",
         Refusal::MethodNotAllowed => "method_not_allowed",
         Refusal::Unauthenticated(_) => "unauthenticated",
@@ -31,7 +32,7 @@ pub fn refusal_word(refusal: &Refusal) -> &'static str {
 }
 
 /// What a refusal says beyond its word, for a person who reads the audit.
-pub(super) fn refusal_detail(refusal: &Refusal) -> Option<&str> {
+pub(crate) fn refusal_detail(refusal: &Refusal) -> Option<&str> {
     match refusal {
         Refusal::Unauthenticated(challenge) => Some(challenge.reason),
         Refusal::RateLimited { limit } | Refusal::OverBurst { limit } => Some(limit),
@@ -43,6 +44,7 @@ pub(super) fn refusal_detail(refusal: &Refusal) -> Option<&str> {
         | Refusal::RolesNotHeld(text)
         | Refusal::Unresolvable(text) => Some(text),
         Refusal::UnknownPath { .. }
+        | Refusal::NoBatches { .. }
         | Refusal::PathSpelling
         | Refusal::MethodNotAllowed
         | Refusal::InsufficientScope
@@ -87,7 +89,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
 }
 
 /// What an outcome says beyond its word.
-pub(super) fn outcome_detail(outcome: &Outcome) -> Option<&str> {
+pub(crate) fn outcome_detail(outcome: &Outcome) -> Option<&str> {
     match outcome {
         Outcome::Rejected { message, .. } => message.as_deref(),
         Outcome::BadGateway(text) => Some(text),
@@ -108,7 +110,7 @@ pub(super) fn outcome_detail(outcome: &Outcome) -> Option<&str> {
 }
 
 /// The edges that a backend says it wrote.
-pub(super) fn outcome_edges(outcome: &Outcome) -> Option<u64> {
+pub(crate) fn outcome_edges(outcome: &Outcome) -> Option<u64> {
     match outcome {
         Outcome::Accepted { edges, .. } => *edges,
         Outcome::Partial { edges } => Some(*edges),
@@ -161,6 +163,7 @@ mod tests {
         ];
         let without = [
             Refusal::UnknownPath { right: "/api/lineage" },
+            Refusal::NoBatches { right: "/lineage" },
             Refusal::PathSpelling,
             Refusal::MethodNotAllowed,
             Refusal::InsufficientScope,
@@ -175,7 +178,7 @@ mod tests {
         ];
         assert!(with_detail.iter().all(|refusal| refusal_detail(refusal) == Some("a detail")));
         assert!(without.iter().all(|refusal| refusal_detail(refusal).is_none()));
-        assert_words(with_detail.iter().chain(&without).map(refusal_word), 22);
+        assert_words(with_detail.iter().chain(&without).map(refusal_word), 23);
     }
 
     #[test]

@@ -57,12 +57,16 @@ impl Trigger {
 
 /// Keeps `targets` up to date until `shutdown`.
 ///
-/// The first reading comes with the first change: targets are taken to be loaded already. Without help of the system
-/// (no inotify left, a directory that is not there yet) it only reads every [`POLL`], and says so in the log.
+/// The first reading comes at once, so that a change between the load of a target and the watch on it is not missed.
+/// Without help of the system (no inotify left, a directory that is not there yet) it only reads every [`POLL`], and says
+/// so in the log.
 pub async fn watch(targets: Vec<Target>, metrics: Metrics, trigger: Trigger, shutdown: CancellationToken) {
     let changes = Changes::of(&targets);
     let mut watcher = Watcher::start(&changes);
     let mut running: Vec<Running> = targets.into_iter().map(|target| Running::new(target, &metrics)).collect();
+    for target in &mut running {
+        target.reload(false).await;
+    }
     let mut poll = tokio::time::interval_at(Instant::now() + POLL, POLL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -58,13 +58,19 @@ struct Watching {
     task: JoinHandle<()>,
 }
 
-/// Starts the watch, and returns once it has set up its watches: until its first await nothing else runs.
-async fn start(targets: Vec<Target>) -> Watching {
+/// Starts the watch, and returns once it has set up its watches and read everything for the first time.
+async fn start(mut targets: Vec<Target>) -> Watching {
+    let (read, mut first) = mpsc::unbounded_channel();
+    let last = move || {
+        read.send(()).ok();
+        Ok(false)
+    };
+    targets.push(Target { name: "last".to_owned(), paths: Vec::new(), reload: Box::new(last) });
     let (trigger, shutdown) = (Trigger::default(), CancellationToken::new());
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let task = tokio::spawn(watch(targets, metrics, trigger.clone(), shutdown.clone()));
-    tokio::task::yield_now().await;
+    first.recv().await.expect("the watch runs");
     Watching { registry, trigger, shutdown, task }
 }
 
@@ -213,15 +219,15 @@ async fn a_trigger_reads_everything_and_a_panic_ends_one_reading_only() {
     };
     let targets = vec![of("panics", || panic!("at once")), of("same", || Ok(false)), of("swaps", || Ok(true))];
     let watching = start(targets).await;
-    for _ in 0..2 {
-        watching.trigger.fire();
+    for _ in 0..3 {
         for name in ["panics", "same", "swaps"] {
             assert_eq!(told.recv().await, Some(name));
         }
+        watching.trigger.fire();
     }
     let text = watching.stop().await;
-    assert!(text.contains("reload_total{target=\"panics\",result=\"failure\"} 2\n"), "{text}");
-    assert!(text.contains("reload_total{target=\"swaps\",result=\"success\"} 2\n"), "{text}");
+    assert!(text.contains("reload_total{target=\"panics\",result=\"failure\"} 3\n"), "{text}");
+    assert!(text.contains("reload_total{target=\"swaps\",result=\"success\"} 3\n"), "{text}");
     assert!(!text.contains("reload_total{target=\"same\""), "{text}");
 }
 

@@ -40,7 +40,18 @@ fn reference(role: Role, namespace: &str, name: &str, path: &str) -> Reference {
 
 /// A dataset event, to which references are added.
 fn dataset_event() -> Event {
-    Event { kind: Kind::Dataset, body: Bytes::new(), job: None, run_id: None, event_type: None, references: Vec::new() }
+    Event {
+        kind: Kind::Dataset,
+        body: Bytes::new(),
+        job: None,
+        run_id: None,
+        event_type: None,
+        event_time: String::new(),
+        producer: String::new(),
+        schema_url: String::new(),
+        deleted_facets: Vec::new(),
+        references: Vec::new(),
+    }
 }
 
 /// A run event of that job, to which references are added.

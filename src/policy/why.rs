@@ -88,6 +88,28 @@ pub enum Why {
     NotJudged,
 }
 
+impl Why {
+    /// The kind of rule, in one word: for metrics.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Member { .. } => "member",
+            Self::NotMember { .. } => "not_member",
+            Self::RolesNotHeld { .. } => "roles_not_held",
+            Self::Owner { .. } => "owner",
+            Self::RoleHeld { .. } => "role_held",
+            Self::Allows { .. } => "grant",
+            Self::Denies { .. } => "denial",
+            Self::NoGrant { .. } => "no_grant",
+            Self::NotVisibleAsAnyType { .. } => "not_visible_as_any_type",
+            Self::Unresolvable(_) => "unresolvable",
+            Self::RuleAllows { .. } => "namespace_rule",
+            Self::RuleDenies { .. } => "namespace_denial",
+            Self::NoRule { .. } => "no_namespace_rule",
+            Self::NotJudged => "not_judged",
+        }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -146,7 +146,7 @@ mod tests {
             r#"{"name":"u","kind":"openlineage","url":"http://marquez:5000"}"#,
             r#"{"name":"u","kind":"openlineage","url":"https://ol.example.com/in","auth":{"bearer_file":"/t"}}"#,
             r#"{"name":"u","kind":"gravitino","url":"http://127.0.0.1:8090","auth":"forward"}"#,
-            r#"{"name":"u","kind":"gravitino","url":"https://g","timeout":"3500ms","auth":{"header":{"name":"X-Api-Key","file":"/k"}},
+            r#"{"name":"u","kind":"gravitino","url":"https://g","timeout":"3500ms","auth":{"header": "X-Api-Key", "file": "/k"},
                 "ca_file":"/ca.pem","client_certificate":{"certificate":"/c","key":"/k"}}"#,
         ];
         for json in sound {
@@ -174,15 +174,15 @@ mod tests {
             (r#"{"name":"u","kind":"openlineage","url":"http://h","auth":"forward"}"#, "readable"),
             (r#"{"name":"u","kind":"openlineage","url":"http://h","auth":{"bearer_file":"/t"}}"#, "readable"),
             (
-                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header":{"name":"a b","file":"/t"}}}"#,
+                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header": "a b", "file": "/t"}}"#,
                 "no header name",
             ),
             (
-                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header":{"name":"Host","file":"/t"}}}"#,
+                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header": "Host", "file": "/t"}}"#,
                 "sets itself",
             ),
             (
-                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header":{"name":"X-Request-Id","file":"/t"}}}"#,
+                r#"{"name":"u","kind":"openlineage","url":"https://h","auth":{"header": "X-Request-Id", "file": "/t"}}"#,
                 "sets itself",
             ),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","idle_timeout":"30s"}"#, "below 30s"),

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::answer::{Durability, Outcome, Unknown};
 use crate::config;
+use crate::event;
 
 use self::log::Log;
 use super::Error;
@@ -148,17 +149,7 @@ fn status(error: &Error) -> u16 {
 
 /// The document without white space between its tokens, and a line feed at its end.
 fn one_line(body: &[u8]) -> Vec<u8> {
-    let mut line = Vec::with_capacity(body.len() + 1);
-    let (mut in_string, mut escaped) = (false, false);
-    for &byte in body {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\r' if !in_string => continue,
-            b'"' if !escaped => in_string = !in_string,
-            _ => {}
-        }
-        escaped = in_string && !escaped && byte == b'\\';
-        line.push(byte);
-    }
+    let mut line = event::minified(body);
     line.push(b'\n');
     line
 }

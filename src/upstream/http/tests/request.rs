@@ -120,7 +120,7 @@ async fn a_credential_may_have_a_header_of_its_own_and_the_caller_may_be_named()
     let file = folder.path().join("key");
     std::fs::write(&file, "k3y").unwrap();
     let more = serde_json::json!({
-        "auth": { "header": { "name": "X-Api-Key", "file": file } }, "identity_headers": true,
+        "auth": { "header": "X-Api-Key", "file": file }, "identity_headers": true,
     });
     let (seen, _) = seen_by("openlineage", more, 201).await;
     for line in ["x-api-key: k3y", "x-lineage-caller: alice", "x-lineage-groups: analysts"] {

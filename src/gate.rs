@@ -1,1 +1,329 @@
 //! The path of a request, in one function.
+//!
+//! [`Gate::admit`] is the picture in the crate's documentation, top to bottom, in the order of refusal that clients can
+//! rely on (facts: gravitino 0.1, gravitino-real 4): path and method, peer limit, token, roles header, the caller's
+//! request limit, body, JSON and required fields, the caller's event and byte limits, membership, active roles,
+//! resolution of every target, visibility of every reference, the metalake's limit. What it admits is delivered.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::Full;
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use crate::answer::Refusal;
+use crate::auth::{Authenticator, Caller};
+use crate::config::{FacetReferences, PolicyMode};
+use crate::deliver::Deliverer;
+use crate::dialect::Dialect;
+use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
+use crate::event::{self, Event, Rules};
+use crate::limit::{Cost, Limits, Point, Subject};
+use crate::listen::{Body, Peer};
+use crate::observe::audit::{self, EventPart};
+use crate::policy::{self, ActiveRoles, GovernedBy, Identity, Judgement};
+use crate::route::{self, Endpoint};
+use crate::source::Files;
+use crate::upstream::Delivery;
+
+use self::visit::Visit;
+
+pub use self::visit::Observer;
+
+mod visit;
+
+const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
+
+/// Bodies larger than this are parsed where blocking is allowed, so that other requests get their turn.
+const PARSED_AT_ONCE: usize = 256 << 10;
+
+/// All stages of a request, wired together by `app`.
+pub struct Gate {
+    /// Token → caller.
+    pub authenticator: Arc<Authenticator>,
+    /// What may come how often.
+    pub limits: Arc<Limits>,
+    /// How large a body may be.
+    pub bounds: Bounds,
+    /// Room for all bodies together.
+    pub memory: Memory,
+    /// What an event must be, by dialect.
+    pub rules: EventRules,
+    /// What callers may name.
+    pub policy: Policy,
+    /// The way to the backend.
+    pub deliverer: Deliverer,
+    /// The backend's configured name.
+    pub upstream: Arc<str>,
+    /// Whether the backend is given the caller's own token.
+    pub forwards_credentials: bool,
+    /// Where the end of each request is told.
+    pub observer: Arc<Observer>,
+}
+
+/// What an event must be, by dialect.
+pub struct EventRules {
+    /// Gravitino's contract takes run events only.
+    pub gravitino: Arc<Rules>,
+    /// Every configured kind.
+    pub openlineage: Arc<Rules>,
+}
+
+/// What callers may name.
+pub struct Policy {
+    /// Where the world comes from; none with [`PolicyMode::Off`].
+    pub source: Option<Arc<Files>>,
+    /// Whether the policy decides.
+    pub mode: PolicyMode,
+    /// Which references inside facets are judged.
+    pub facets: FacetReferences,
+}
+
+/// The gate as one listener sees it.
+pub struct Entrance {
+    /// The stages.
+    pub gate: Arc<Gate>,
+    /// The dialect of `/`.
+    pub dialect: Dialect,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Time for a body, from its head to its last byte.
+    pub body_timeout: Duration,
+}
+
+/// What may go to the backend.
+struct Admitted {
+    event: Event,
+    caller: Arc<Caller>,
+    reservation: Reservation,
+    /// When the last byte of the body was there: the answer's deadline counts from here.
+    received: Instant,
+}
+
+/// A request whose path and peer are known.
+struct Arrival {
+    endpoint: Endpoint,
+    head: Parts,
+    client: Option<IpAddr>,
+    at: Instant,
+}
+
+impl Entrance {
+    /// Answers one request. Dropping the future is the client leaving: an exchange with the backend that has begun goes
+    /// on, and the audit record is written in any case.
+    pub async fn pass(&self, request: Request<Body>, peer: Peer) -> Response<Full<Bytes>> {
+        let client = peer.client_address(request.headers(), &self.trusted_proxies);
+        let mut visit = Visit::begin(&self.gate.observer, &request, &peer, client, self.dialect);
+        let (head, body) = request.into_parts();
+        let forwarded = Forwarded::of(&head.headers, self.gate.forwards_credentials);
+        match self.admit(head, body, client, &mut visit).await {
+            Ok(admitted) => self.gate.deliver(admitted, forwarded, visit).await,
+            Err(refusal) => visit.refuse(refusal),
+        }
+    }
+
+    async fn admit(
+        &self,
+        head: Parts,
+        body: Body,
+        client: Option<IpAddr>,
+        visit: &mut Visit,
+    ) -> Result<Admitted, Refusal> {
+        let gate = &*self.gate;
+        let arrival = self.arrive(head, client, visit)?;
+        let (caller, roles) = gate.identify(&arrival, visit).await?;
+        let collected = gate.collect(body, &arrival, self.body_timeout, visit).await?;
+        let received = Instant::now();
+        let event = gate.parse(collected.bytes, arrival.endpoint.dialect, visit).await?;
+        gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&event), visit)?;
+        gate.judge(&event, &caller, &roles, arrival.client, visit)?;
+        Ok(Admitted { event, caller, reservation: collected.reservation, received })
+    }
+
+    fn arrive(&self, head: Parts, client: Option<IpAddr>, visit: &mut Visit) -> Result<Arrival, Refusal> {
+        let endpoint = route::route(&head.method, &head.uri, self.dialect)?;
+        let peer = Subject { peer: client, ..Subject::default() };
+        self.gate.charge(Point::Arrival, &peer, &Cost::default(), visit)?;
+        Ok(Arrival { endpoint, head, client, at: visit.ledger.began })
+    }
+}
+
+impl Arrival {
+    fn subject<'a>(&self, caller: &'a Caller) -> Subject<'a> {
+        Subject { peer: self.client, caller: Some(caller), ..Subject::default() }
+    }
+
+    /// The roles that the caller wants to act with: a word of Gravitino's contract, of which only the first counts.
+    fn active_roles(&self) -> Result<ActiveRoles, Refusal> {
+        let value = match self.endpoint.dialect {
+            Dialect::Gravitino => self.head.headers.get(ACTIVE_ROLES),
+            Dialect::Openlineage => None,
+        };
+        let unreadable = || Refusal::MalformedRoles(format!("`{ACTIVE_ROLES}` is no text"));
+        let value = value.map(|value| std::str::from_utf8(value.as_bytes())).transpose().map_err(|_| unreadable())?;
+        ActiveRoles::parse(value).map_err(|malformed| Refusal::MalformedRoles(malformed.to_string()))
+    }
+}
+
+impl Gate {
+    async fn identify(&self, arrival: &Arrival, visit: &mut Visit) -> Result<(Arc<Caller>, ActiveRoles), Refusal> {
+        let began = Instant::now();
+        let result = self.authenticator.authenticate(&arrival.head.headers, arrival.head.uri.query()).await;
+        visit.ledger.record.stages.auth = Some(began.elapsed());
+        let caller = Arc::new(result?);
+        visit.ledger.record.caller = Some((*caller).clone());
+        let roles = arrival.active_roles()?;
+        self.charge(Point::Identified, &arrival.subject(&caller), &Cost::default(), visit)?;
+        Ok((caller, roles))
+    }
+
+    async fn collect(
+        &self,
+        body: Body,
+        arrival: &Arrival,
+        time: Duration,
+        visit: &mut Visit,
+    ) -> Result<Collected, Refusal> {
+        let began = Instant::now();
+        let result = body::collect(body, &arrival.head.headers, &self.bounds, &self.memory, arrival.at + time).await;
+        visit.ledger.record.stages.body = Some(began.elapsed());
+        if matches!(result, Err(event::Error::BrokenOff(_))) {
+            visit.ledger.record.client_gone = true;
+        }
+        let collected = result?;
+        let (received, decoded) = (collected.received, collected.bytes.len() as u64);
+        visit.ledger.record.bytes = audit::Bytes { received, decoded };
+        Ok(collected)
+    }
+
+    async fn parse(&self, bytes: Bytes, dialect: Dialect, visit: &mut Visit) -> Result<Event, Refusal> {
+        let began = Instant::now();
+        let rules = match dialect {
+            Dialect::Gravitino => &self.rules.gravitino,
+            Dialect::Openlineage => &self.rules.openlineage,
+        };
+        let result = if bytes.len() <= PARSED_AT_ONCE {
+            event::parse(bytes, rules)
+        } else {
+            let rules = Arc::clone(rules);
+            let parsing = tokio::task::spawn_blocking(move || event::parse(bytes, &rules));
+            parsing.await.map_err(|_| Refusal::Internal)?
+        };
+        visit.ledger.record.stages.event = Some(began.elapsed());
+        let event = result?;
+        visit.ledger.record.event = Some(EventPart::of(&event, self.observer.audit.max_datasets()));
+        Ok(event)
+    }
+
+    fn judge(
+        &self,
+        event: &Event,
+        caller: &Arc<Caller>,
+        roles: &ActiveRoles,
+        client: Option<IpAddr>,
+        visit: &mut Visit,
+    ) -> Result<(), Refusal> {
+        let Some(source) = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off) else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        let who = Identity { subject: &caller.subject, groups: &caller.groups };
+        let judgement = policy::judge(&source.world(), &who, roles, event, self.policy.facets);
+        visit.ledger.record.stages.policy = Some(began.elapsed());
+        match judgement {
+            Judgement::Allowed { governed_by } => {
+                visit.ledger.allowed(&governed_by);
+                self.charge_governor(&governed_by, event, (client, caller), visit)
+            }
+            Judgement::Denied(denied) => {
+                visit.ledger.denied(&denied, event);
+                if self.policy.mode == PolicyMode::Shadow {
+                    visit.ledger.record.shadow = true;
+                    return Ok(());
+                }
+                Err(denied.refusal.into())
+            }
+        }
+    }
+
+    fn charge_governor(
+        &self,
+        governed_by: &GovernedBy,
+        event: &Event,
+        (peer, caller): (Option<IpAddr>, &Caller),
+        visit: &mut Visit,
+    ) -> Result<(), Refusal> {
+        let (metalake, namespace) = match governed_by {
+            GovernedBy::Metalake(metalake) => (Some(&**metalake), None),
+            GovernedBy::Rule(_) => (None, Some(event.namespace())),
+            GovernedBy::Nothing => (None, None),
+        };
+        let subject = Subject { peer, caller: Some(caller), metalake, namespace };
+        self.charge(Point::Judged, &subject, &cost(event), visit)
+    }
+
+    fn charge(&self, point: Point, subject: &Subject<'_>, cost: &Cost, visit: &mut Visit) -> Result<(), Refusal> {
+        visit.stand(self.limits.charge(point, subject, cost, Instant::now()))
+    }
+
+    async fn deliver(&self, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
+        let Admitted { event, caller, reservation, received } = admitted;
+        let Visit { mut ledger, voice } = visit;
+        let delivery = Delivery {
+            body: event.body,
+            caller_authorization: forwarded.authorization,
+            active_roles: forwarded.active_roles,
+            request_id: Arc::clone(&voice.request_id),
+            traceparent: forwarded.traceparent,
+            caller,
+        };
+        ledger.record.upstream = Some(Arc::clone(&self.upstream));
+        let exchange = self.deliverer.submit(delivery, received, move |outcome, took, answered| {
+            ledger.end(outcome, took, answered);
+            drop(reservation);
+        });
+        voice.report(&exchange.outcome().await)
+    }
+}
+
+/// What of a request's head may reach the backend.
+struct Forwarded {
+    authorization: Option<HeaderValue>,
+    active_roles: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+}
+
+impl Forwarded {
+    fn of(headers: &HeaderMap, credentials: bool) -> Self {
+        let authorization = headers.get(AUTHORIZATION).filter(|_| credentials).cloned();
+        let active_roles = headers.get(ACTIVE_ROLES).filter(|_| credentials).cloned();
+        Self { authorization, active_roles, traceparent: headers.get("traceparent").cloned() }
+    }
+}
+
+fn cost(event: &Event) -> Cost {
+    Cost { events: 1, bytes: event.body.len() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_head_goes_on_but_the_trace_unless_credentials_are_forwarded() {
+        let mut headers = HeaderMap::new();
+        for name in ["authorization", ACTIVE_ROLES, "traceparent", "cookie", "connection"] {
+            headers.insert(name, HeaderValue::from_static("value"));
+        }
+        let kept = Forwarded::of(&headers, false);
+        assert!(kept.authorization.is_none() && kept.active_roles.is_none() && kept.traceparent.is_some());
+        let kept = Forwarded::of(&headers, true);
+        assert!(kept.authorization.is_some() && kept.active_roles.is_some());
+    }
+}

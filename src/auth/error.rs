@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::answer::{Challenge, Refusal};
+use crate::config;
 
 /// Why a request is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -224,6 +225,18 @@ pub enum Fault {
         /// What is wrong; never the content.
         text: String,
     },
+}
+
+impl From<&Fault> for config::Fault {
+    fn from(fault: &Fault) -> Self {
+        match fault {
+            Fault::Meaning { key, text } => Self::new(key, text),
+            Fault::Unreadable { key, path, source } => {
+                Self::new(key, format!("cannot read {}: {source}", path.display()))
+            }
+            Fault::Unusable { key, path, text } => Self::new(key, format!("{}: {text}", path.display())),
+        }
+    }
 }
 
 #[cfg(test)]

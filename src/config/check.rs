@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::fault::Fault;
 use super::{Address, Admin, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
+use crate::{auth, limit, upstream};
 
 /// Clients keep idle connections up to 90 s (facts: marquez and clients 3).
 const LEAST_IDLE: Span = Span::secs(95);
@@ -40,8 +41,22 @@ pub fn check(config: &Config) -> Vec<Fault> {
 }
 
 /// What each stage says of its own part.
-fn stages(_config: &Config) -> Vec<Fault> {
-    Vec::new()
+fn stages(config: &Config) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = auth::check(&config.auth).iter().map(Fault::from).collect();
+    faults.extend(limit::check(&config.limits).iter().map(|fault| placed("limits", fault)));
+    for (index, settings) in config.upstreams.iter().enumerate() {
+        let place = format!("upstreams[{index}]");
+        faults.extend(upstream::check(settings).iter().map(|fault| placed(&place, fault)));
+    }
+    faults
+}
+
+/// A stage's line, which begins with a place of its own where it knows a closer one.
+fn placed(place: &str, line: &str) -> Fault {
+    match line.split_once(": ") {
+        Some((closer, message)) if closer.starts_with(place) => Fault::new(closer, message),
+        Some(_) | None => Fault::new(place, line),
+    }
 }
 
 #[derive(Default)]

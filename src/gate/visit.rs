@@ -1,0 +1,194 @@
+//! One request as the outside sees it: what its client is told ([`Voice`]), and its audit record ([`Ledger`]).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, HeaderName};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::answer::{Outcome, Refusal, Unknown};
+use crate::deliver::Answered;
+use crate::dialect::{self, Answer, Dialect};
+use crate::event::Event;
+use crate::limit::{Exceeded, Standings};
+use crate::listen::{Peer, Protocol};
+use crate::observe::audit::{Audit, Decision, Record};
+use crate::observe::metrics::Metrics;
+use crate::policy::{Denied, GovernedBy};
+use crate::route;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Where the end of each request is told.
+pub struct Observer {
+    /// One record a request.
+    pub audit: Audit,
+    /// Its numbers.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A request that is not answered yet.
+pub(super) struct Visit {
+    pub(super) ledger: Ledger,
+    pub(super) voice: Voice,
+}
+
+/// Words for the client.
+pub(super) struct Voice {
+    pub(super) request_id: Arc<str>,
+    dialect: Dialect,
+    accept: Option<HeaderValue>,
+    standings: Standings,
+    bodiless: bool,
+    http1: bool,
+}
+
+/// The audit record. It is written exactly once: when the request ends, or when the ledger is dropped because the client
+/// left.
+pub(super) struct Ledger {
+    pub(super) record: Box<Record>,
+    pub(super) began: Instant,
+    observer: Arc<Observer>,
+    is_written: bool,
+}
+
+impl Visit {
+    pub(super) fn begin<B>(
+        observer: &Arc<Observer>,
+        request: &Request<B>,
+        peer: &Peer,
+        client: Option<IpAddr>,
+        default: Dialect,
+    ) -> Self {
+        let request_id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
+        let address = client.map_or_else(|| "unix".to_owned(), |address| address.to_string());
+        let dialect = route::dialect_of(request.uri(), default);
+        let mut record = Record::new(Timestamp::now(), request_id.to_string(), Arc::clone(&peer.listener), address);
+        record.dialect = Some(dialect);
+        let voice = Voice {
+            request_id,
+            dialect,
+            accept: request.headers().get(ACCEPT).cloned(),
+            standings: Standings::default(),
+            bodiless: request.method() == Method::HEAD,
+            http1: peer.protocol == Protocol::Http1,
+        };
+        let ledger = Ledger {
+            record: Box::new(record),
+            began: Instant::now(),
+            observer: Arc::clone(observer),
+            is_written: false,
+        };
+        Self { ledger, voice }
+    }
+
+    /// Takes the result of a charge: how the caller stands now is told with every answer.
+    pub(super) fn stand(&mut self, charged: Result<Standings, Exceeded>) -> Result<(), Refusal> {
+        match charged {
+            Ok(standings) => {
+                self.voice.standings.merge(standings);
+                Ok(())
+            }
+            Err(Exceeded::Limited { limit, standings }) => {
+                self.voice.standings.merge(standings);
+                Err(Refusal::RateLimited { limit })
+            }
+            Err(over @ Exceeded::OverBurst { .. }) => Err(over.into()),
+        }
+    }
+
+    pub(super) fn refuse(self, refusal: Refusal) -> Response<Full<Bytes>> {
+        let Self { mut ledger, voice } = self;
+        let answer = dialect::refuse(voice.dialect, &refusal);
+        ledger.record.refusal = Some(refusal);
+        ledger.close(Some(&answer));
+        voice.say(answer)
+    }
+}
+
+impl Voice {
+    pub(super) fn report(self, outcome: &Outcome) -> Response<Full<Bytes>> {
+        let answer = dialect::report(self.dialect, outcome);
+        self.say(answer)
+    }
+
+    fn say(self, answer: Answer) -> Response<Full<Bytes>> {
+        let answer = match self.dialect {
+            Dialect::Gravitino => answer.for_accept(self.accept.as_ref().and_then(|accept| accept.to_str().ok())),
+            Dialect::Openlineage => answer,
+        };
+        let mut answer = if self.bodiless { answer.without_body() } else { answer };
+        self.standings.write(&mut answer.headers);
+        let mut response = dialect::into_response(answer, self.http1);
+        if let Ok(id) = HeaderValue::try_from(&*self.request_id) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        response
+    }
+}
+
+impl Ledger {
+    pub(super) fn allowed(&mut self, governed_by: &GovernedBy) {
+        self.record.decision = Decision::Allow;
+        (self.record.rule_kind, self.record.rule) = match governed_by {
+            GovernedBy::Metalake(metalake) => ("metalake", Some(format!("metalake {metalake}"))),
+            GovernedBy::Rule(rule) => ("namespace_rule", Some(format!("namespace rule {rule}"))),
+            GovernedBy::Nothing => ("none", None),
+        };
+    }
+
+    pub(super) fn denied(&mut self, denied: &Denied, event: &Event) {
+        self.record.decision = Decision::Deny;
+        let place = denied.reference.and_then(|index| event.references.get(index));
+        let place = place.map(|reference| format!("{}: ", reference.path)).unwrap_or_default();
+        self.record.rule_kind = denied.why.word();
+        self.record.rule = Some(format!("{place}{}", denied.why));
+    }
+
+    /// The exchange with the backend has ended, and `answered` tells what the client knows of it.
+    pub(super) fn end(mut self, outcome: Outcome, took: Duration, answered: Answered) {
+        let dialect = self.record.dialect.unwrap_or_default();
+        let told = match answered {
+            Answered::InTime => Some(dialect::report(dialect, &outcome)),
+            Answered::Late => Some(dialect::report(dialect, &Outcome::Unknown(Unknown::Pending))),
+            Answered::ClientGone => None,
+        };
+        self.record.late = answered == Answered::Late;
+        self.record.stages.deliver = Some(took);
+        self.record.outcome = Some(outcome);
+        self.close(told.as_ref());
+    }
+
+    /// Writes the record; without an answer, the client has left.
+    fn close(mut self, told: Option<&Answer>) {
+        self.record.status = told.map(|answer| answer.status.as_u16());
+        self.record.client_gone |= told.is_none();
+        self.write();
+    }
+
+    fn write(&mut self) {
+        self.is_written = true;
+        self.record.stages.total = self.began.elapsed();
+        self.observer.metrics.observe(&self.record);
+        self.observer.audit.write(&self.record);
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if self.is_written {
+            return;
+        }
+        if std::thread::panicking() {
+            self.record.refusal = Some(Refusal::Internal);
+        } else {
+            self.record.client_gone = true;
+        }
+        self.write();
+    }
+}

@@ -5,15 +5,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use crate::config::Fault;
+use crate::observe::log::{self, Format, Log};
 
 mod check;
+mod demo;
 mod explain;
 mod run;
 mod schema;
-pub mod token;
+mod token;
 
 /// A policy-enforcing proxy for OpenLineage events.
 #[derive(Debug, Parser)]
@@ -33,6 +34,10 @@ enum Command {
     Schema(schema::Args),
     /// Say what the policy decides about each reference of an event, and by which rule.
     Explain(explain::Args),
+    /// Show the whole gate at work, with keys made on the spot.
+    Demo(demo::Args),
+    /// Make a development key and print a token signed with it.
+    Token(token::Token),
 }
 
 /// How the process ends. The numbers of usage and invalid input are those of `sysexits.h`.
@@ -50,12 +55,15 @@ pub enum Exit {
 
 impl Cli {
     /// Starts the log on standard error: JSON lines for the server, text for people.
-    pub fn start_log(&self) {
-        let filter = EnvFilter::try_from_env("LINEAGE_GATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    ///
+    /// # Errors
+    /// The filter in the environment cannot be read.
+    pub fn start_log(&self) -> Result<Log, log::Error> {
         match &self.command {
-            Command::Run(_) => log.json().init(),
-            Command::Check(_) | Command::Schema(_) | Command::Explain(_) => log.init(),
+            Command::Run(_) => log::init(Format::Json),
+            Command::Check(_) | Command::Schema(_) | Command::Explain(_) | Command::Demo(_) | Command::Token(_) => {
+                log::init(Format::Text)
+            }
         }
     }
 
@@ -66,6 +74,8 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Schema(args) => schema::run(&args),
             Command::Explain(args) => explain::run(&args),
+            Command::Demo(args) => demo::run(&args),
+            Command::Token(args) => args.run().map(|()| Exit::Done),
         };
         end.unwrap_or_else(|error| {
             complain([format!("{error:#}")]);
@@ -83,6 +93,14 @@ impl Exit {
             (0, Err(_)) => Self::Failed,
             _ => Self::Usage,
         }
+    }
+}
+
+impl Exit {
+    /// Tells what is wrong with the environment.
+    pub fn of_environment(error: &impl Display) -> Self {
+        complain([error]);
+        Self::Usage
     }
 }
 
@@ -116,4 +134,9 @@ fn complain(lines: impl IntoIterator<Item = impl Display>) {
 fn refuse(faults: &[Fault]) -> Exit {
     complain(faults);
     Exit::Invalid
+}
+
+/// Many faults as one error, each on a line of its own.
+fn in_one(faults: Vec<impl Display>) -> anyhow::Error {
+    anyhow::anyhow!(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

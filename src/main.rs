@@ -10,6 +10,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return Exit::of_usage(&error).into(),
     };
-    cli.start_log();
+    let _log = match cli.start_log() {
+        Ok(log) => log,
+        Err(error) => return Exit::of_environment(&error).into(),
+    };
     cli.run().into()
 }

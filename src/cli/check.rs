@@ -1,9 +1,15 @@
 //! `lineage-gate check`: everything that `run` would refuse, found before it runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
 
 use super::{Exit, refuse, say};
+use crate::app;
+use crate::auth::{self, Authenticator};
 use crate::config::{self, Config, Fault};
+use crate::upstream;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -23,7 +29,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let config = &loaded.config;
     let meaning = config::check(config).into_iter().chain(config::files::check(config));
     let mut faults: Vec<Fault> = meaning.map(|fault| fault.within(&args.config)).collect();
-    faults.extend(contents(config));
+    faults.extend(app::check(config));
     if args.online && faults.is_empty() {
         faults.extend(online(config)?);
     }
@@ -34,14 +40,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is wrong inside the files that the configuration names: policies, certificates and their keys, token keys.
-fn contents(_: &Config) -> Vec<Fault> {
-    Vec::new()
+/// What is wrong at the other ends.
+fn online(config: &Config) -> anyhow::Result<Vec<Fault>> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    runtime.block_on(reach(config))
 }
 
-/// What is wrong at the other ends.
-fn online(_: &Config) -> anyhow::Result<Vec<Fault>> {
-    anyhow::bail!("`--online` is not in this build")
+async fn reach(config: &Config) -> anyhow::Result<Vec<Fault>> {
+    let mut faults = Vec::new();
+    let authenticator = Authenticator::new(&config.auth, Arc::new(auth::Metrics::default()));
+    let authenticator = authenticator.map_err(super::in_one)?;
+    for (issuer, reached) in authenticator.probe().await {
+        match reached {
+            Ok(()) => say(format_args!("reached: keys of {issuer}"))?,
+            Err(trouble) => faults.push(Fault::new(format!("keys of {issuer}"), trouble)),
+        }
+    }
+    for settings in &config.upstreams {
+        match upstream::probe(settings).await {
+            Ok(found) => say(format_args!("reached: upstream {}: {found}", settings.name))?,
+            Err(trouble) => faults.push(Fault::new(format!("upstream {}", settings.name), trouble)),
+        }
+    }
+    Ok(faults)
 }
 
 /// One line that shows at a glance whether this is the configuration that was meant.

@@ -2,9 +2,15 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::{Exit, refuse, say};
-use crate::config::Fault;
+use crate::config::{self, EventTime, FacetReferences, Fault};
+use crate::event::{self, Rules};
+use crate::policy::{self, ActiveRoles, Explanation, Identity};
+use crate::source::Files;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -20,9 +26,39 @@ pub(super) struct Args {
     /// The roles that the caller asks to act with, as in the header that says so. Default: all.
     #[arg(long, value_name = "R,S")]
     active_roles: Option<String>,
+    /// Which references inside facets are judged, as `policy.facet_references`.
+    #[arg(long, value_enum, default_value_t)]
+    facet_references: Facets,
     /// The event, one JSON document; `-` is standard input.
     #[arg(value_name = "EVENT.json")]
     event: PathBuf,
+}
+
+/// [`FacetReferences`], for the command line.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum Facets {
+    Ignore,
+    #[default]
+    Governed,
+    All,
+}
+
+impl From<Facets> for FacetReferences {
+    fn from(facets: Facets) -> Self {
+        match facets {
+            Facets::Ignore => Self::Ignore,
+            Facets::Governed => Self::Governed,
+            Facets::All => Self::All,
+        }
+    }
+}
+
+impl From<Explanation> for Line {
+    fn from(one: Explanation) -> Self {
+        let kind = one.kind.map(|kind| format!("{} ", kind.word())).unwrap_or_default();
+        let target = format!("{kind}{} in {}", one.name, one.namespace);
+        Self { path: one.path, target, allowed: one.allowed, rule: one.why.to_string() }
+    }
 }
 
 /// What was decided about one reference.
@@ -45,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             return Ok(refuse(&[Fault::new(args.event.display().to_string(), format!("cannot be read: {error}"))]));
         }
     };
-    match judge(args, &body)? {
+    match judge(args, body) {
         Ok(lines) => {
             say(table(&lines))?;
             Ok(Exit::Done)
@@ -54,8 +90,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-fn judge(_: &Args, _: &[u8]) -> anyhow::Result<Result<Vec<Line>, Vec<Fault>>> {
-    anyhow::bail!("there is no policy in this build")
+fn judge(args: &Args, body: Vec<u8>) -> Result<Vec<Line>, Vec<Fault>> {
+    let files = Files::load(&args.policies).map_err(|faults| as_faults("--policies", &faults))?;
+    let rules = Rules::new(&config::Event::default(), EventTime::AssumeUtc, false);
+    let event = event::parse(Bytes::from(body), &rules);
+    let event = event.map_err(|error| as_faults(&args.event.display().to_string(), &[error]))?;
+    let roles = ActiveRoles::parse(args.active_roles.as_deref());
+    let roles = roles.map_err(|malformed| as_faults("--active-roles", &[malformed]))?;
+    let groups: Vec<Arc<str>> = args.groups.iter().map(|group| group.as_str().into()).collect();
+    let who = Identity { subject: &args.user, groups: &groups };
+    let explained = policy::explain(&files.world(), &who, &roles, &event, args.facet_references.into());
+    Ok(explained.into_iter().map(Line::from).collect())
+}
+
+fn as_faults(place: &str, faults: &[impl ToString]) -> Vec<Fault> {
+    faults.iter().map(|fault| Fault::new(place, fault.to_string())).collect()
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -15,7 +15,7 @@ use crate::config::Span;
 /// DIR/key.pem is made once and used again; DIR/jwks.json is what `auth.issuers[].jwks_file` takes. Never accept such
 /// tokens in production: whoever reads key.pem can be anyone.
 #[derive(Debug, clap::Args)]
-pub struct Token {
+pub(super) struct Token {
     /// Directory for key.pem and jwks.json
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -41,7 +41,7 @@ impl Token {
     ///
     /// # Errors
     /// Files that cannot be read or written.
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         writeln!(std::io::stdout(), "{}", self.sign()?).context("cannot write to standard output")
     }
 

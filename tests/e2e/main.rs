@@ -1,0 +1,19 @@
+//! The whole gate, from socket to backend.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test fails by panicking"
+)]
+
+mod admin;
+mod answers;
+mod auth;
+mod bounds;
+mod delivery;
+mod drain;
+mod limits;
+mod reload;
+mod support;
+mod wire;

@@ -9,8 +9,6 @@ pub use self::words::{outcome_word, refusal_word};
 
 pub(crate) mod words;
 
-use crate::limit::Exceeded;
-
 /// Why the gate itself says no.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -75,15 +73,6 @@ pub enum Refusal {
     MemoryFull,
     /// The gate failed: its own fault.
     Internal,
-}
-
-impl From<Exceeded> for Refusal {
-    fn from(exceeded: Exceeded) -> Self {
-        match exceeded {
-            Exceeded::Limited { limit, .. } => Self::RateLimited { limit },
-            Exceeded::OverBurst { limit } => Self::OverBurst { limit },
-        }
-    }
 }
 
 /// What a 401 says.

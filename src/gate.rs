@@ -1,6 +1,6 @@
 //! The path of a request, in one function.
 //!
-//! [`Gate::admit`] is the picture in the crate's documentation, top to bottom, in the order of refusal that clients can
+//! `Entrance::admit` is the picture in the crate's documentation, top to bottom, in the order of refusal that clients can
 //! rely on (facts: gravitino 0.1, gravitino-real 4): path and method, peer limit, token, roles header, the caller's
 //! request limit, body, JSON and required fields, the caller's event and byte limits, membership, active roles,
 //! resolution of every target, visibility of every reference, the metalake's limit. What it admits is delivered.

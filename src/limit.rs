@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::answer::Refusal;
 use crate::auth::Caller;
 use crate::config::{self, LimitScope, LimitUnit};
 
@@ -106,6 +107,15 @@ pub enum Exceeded {
         /// The limit's name.
         limit: Arc<str>,
     },
+}
+
+impl From<Exceeded> for Refusal {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Limited { limit, .. } => Self::RateLimited { limit },
+            Exceeded::OverBurst { limit } => Self::OverBurst { limit },
+        }
+    }
 }
 
 /// Faults of meaning in `limits`, each a line for the operator; none if [`Limits::new`] takes them.

@@ -94,7 +94,7 @@ impl Stage {
             let rule = table::rule(&record, &scene, &policy.world());
             lines.push(Line::new(scene, reply, rule));
         }
-        scenes::compare_neutral_answers(&mut lines);
+        table::compare_neutral_answers(&mut lines);
         Ok(lines)
     }
 

@@ -8,17 +8,17 @@ use http::header::RETRY_AFTER;
 use serde_json::Value;
 
 use super::client::Reply;
-use super::scenes::Scene;
+use super::scenes::{NEUTRAL, Scene};
 use crate::config::{EventTime, FacetReferences};
 use crate::event::{self, Role, Rules};
 use crate::policy::{self, ActiveRoles, Identity, World};
 
 /// One row.
 pub(super) struct Line {
-    pub(super) scene: Scene,
-    pub(super) body: Bytes,
+    scene: Scene,
+    body: Bytes,
     /// False where this answer should be equal to the other neutral ones and is not.
-    pub(super) is_neutral: bool,
+    is_neutral: bool,
     status: StatusCode,
     retry_after: Option<String>,
     rule: String,
@@ -40,6 +40,17 @@ impl Line {
         let retry = self.retry_after.as_ref().map(|wait| format!(", Retry-After {wait}")).unwrap_or_default();
         let answer = format!("{verdict} {}{retry}", self.status.as_u16());
         [self.scene.caller.name.into(), self.scene.names.into(), answer, self.scene.title.into(), self.rule.clone()]
+    }
+}
+
+/// Compares the answers of [`NEUTRAL`] scenes.
+pub(super) fn compare_neutral_answers(lines: &mut [Line]) {
+    let is_neutral = |line: &&mut Line| NEUTRAL.contains(&line.scene.slug);
+    let mut bodies = lines.iter().filter(|line| NEUTRAL.contains(&line.scene.slug)).map(|line| &line.body);
+    let Some(first) = bodies.next() else { return };
+    let are_equal = bodies.all(|body| body == first);
+    for line in lines.iter_mut().filter(is_neutral) {
+        line.is_neutral = are_equal;
     }
 }
 

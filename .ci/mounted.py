@@ -18,6 +18,8 @@ import credentials  # noqa: E402
 
 CONFIGURATION = "lineage-gate.yaml"
 WRITTEN_FILES = {"path", "output"}
+# The cluster makes this one in every namespace.
+GIVEN_BY_THE_CLUSTER = {"kube-root-ca.crt"}
 
 
 def main(gate, manifest):
@@ -67,6 +69,8 @@ def sources(volume):
 
 
 def lay_out(directory, only, source, maps):
+    if source["name"] in GIVEN_BY_THE_CLUSTER:
+        return
     if source["name"] not in maps:
         sys.exit(f"ConfigMap {source['name']} is mounted, and is not in the manifest")
     data = maps[source["name"]]

@@ -45,6 +45,17 @@ pub struct Event {
     pub references: Vec<Reference>,
     /// Where facets stand that delete a stored facet (`_deleted: true`), such as `outputs[0].facets.documentation`.
     pub deleted_facets: Vec<String>,
+    /// The `dataSource` facets that have a `uri`.
+    pub data_sources: Vec<DataSource>,
+}
+
+/// The `dataSource` facet of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataSource {
+    /// Its `uri`, as sent.
+    pub uri: String,
+    /// Where it stands, such as `outputs[0].facets.dataSource`.
+    pub path: String,
 }
 
 /// A job's name.

@@ -31,7 +31,8 @@ pub(super) fn check(mut document: Document, body: Bytes, rules: &Rules) -> Resul
     }
     let mut violations = missing(&mut document, kind);
     wrong(&document, kind, rules, &mut violations);
-    let Document { event_type, event_time, producer, schema_url, run, job, references, deleted_facets, .. } = document;
+    let Document { event_type, event_time, producer, schema_url, run, job, .. } = document;
+    let Document { references, deleted_facets, data_sources, .. } = document;
     let (Some(event_time), Some(producer), Some(schema_url), true) =
         (event_time, producer, schema_url, violations.is_empty())
     else {
@@ -39,7 +40,19 @@ pub(super) fn check(mut document: Document, body: Bytes, rules: &Rules) -> Resul
     };
     let job = job.filter(|_| kind != Kind::Dataset).and_then(Pair::into_job);
     let run_id = run.and_then(|run| run.id);
-    Ok(Event { kind, body, job, run_id, event_type, event_time, producer, schema_url, references, deleted_facets })
+    Ok(Event {
+        kind,
+        body,
+        job,
+        run_id,
+        event_type,
+        event_time,
+        producer,
+        schema_url,
+        references,
+        deleted_facets,
+        data_sources,
+    })
 }
 
 /// A run makes a run event, whatever else is there: the specification's own sample has run, job and dataset. An event

@@ -213,8 +213,8 @@ impl<'de> Scan<'de> {
 const PAIR: [&str; 2] = ["namespace", "name"];
 
 /// The keys whose texts are read at some place.
-const TEXTS: [&str; 9] =
-    ["namespace", "name", "type", "datasetType", "runId", "eventType", "eventTime", "producer", "schemaURL"];
+const TEXTS: [&str; 10] =
+    ["namespace", "name", "type", "datasetType", "runId", "eventType", "eventTime", "producer", "schemaURL", "uri"];
 
 impl Members {
     fn put(&mut self, key: &str, found: Found) {
@@ -312,7 +312,10 @@ impl<'de> Visitor<'de> for Node<'_, 'de> {
         let mut members = Members::default();
         while let Some(key) = map.next_key_seed(KeyText { scan: &mut *scan })? {
             let child = scan.enter(place, &mut object, &mut members, &key)?;
-            let keep = child.shape() == Shape::Text || key == "datasetType" || PAIR.contains(&key.as_ref());
+            let keep = child.shape() == Shape::Text
+                || child == Place::DataSourceUri
+                || key == "datasetType"
+                || PAIR.contains(&key.as_ref());
             let deletes = key == "_deleted" && place.is_facet();
             scan.path.push(Segment::Key(key));
             let found = map.next_value_seed(Node { scan: &mut *scan, place: child, keep })?;

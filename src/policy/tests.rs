@@ -50,6 +50,7 @@ fn dataset_event() -> Event {
         producer: String::new(),
         schema_url: String::new(),
         deleted_facets: Vec::new(),
+        data_sources: Vec::new(),
         references: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use super::Members;
 use super::path::Path;
 use super::place::Place;
 use crate::event::violations::Violations;
-use crate::event::{DatasetType, Reference, Role};
+use crate::event::{DataSource, DatasetType, Reference, Role};
 
 /// What a document says, as far as the gate must know.
 #[derive(Debug, Default)]
@@ -19,6 +19,7 @@ pub(in crate::event) struct Document {
     /// In document order.
     pub(in crate::event) references: Vec<Reference>,
     pub(in crate::event) deleted_facets: Vec<String>,
+    pub(in crate::event) data_sources: Vec<DataSource>,
     /// What is missing in `inputs`, in `outputs` and in facets.
     pub(in crate::event) input_gaps: Violations,
     pub(in crate::event) output_gaps: Violations,
@@ -74,6 +75,9 @@ impl Draft {
             self.document.event_time = members.take("eventTime");
             self.document.producer = members.take("producer");
             self.document.schema_url = members.take("schemaURL");
+        } else if place == Place::DataSource {
+            let uri = members.take("uri");
+            self.document.data_sources.extend(uri.map(|uri| DataSource { uri, path: path.to_string() }));
         } else if place == Place::Run {
             self.document.run = Some(Run { id: members.take("runId") });
         } else if place == Place::Job {

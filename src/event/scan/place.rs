@@ -39,6 +39,10 @@ pub(super) enum Place {
     ColumnFields,
     /// One of those fields.
     ColumnField,
+    /// The `dataSource` facet.
+    DataSource,
+    /// `uri` of that facet.
+    DataSourceUri,
     /// The `lifecycleStateChange` facet.
     LifecycleStateChange,
     /// The `lineage` facet of a job or a dataset.
@@ -181,6 +185,7 @@ impl Place {
                 ("datasetType", Self::TypeFacet),
                 ("symlinks", Self::Symlinks),
                 ("columnLineage", Self::ColumnLineage),
+                ("dataSource", Self::DataSource),
                 ("lifecycleStateChange", Self::LifecycleStateChange),
                 ("lineage", Self::Lineage),
             ])
@@ -192,6 +197,7 @@ impl Place {
             }
             Self::ColumnFields => Spec::any(&[]).others(Self::ColumnField),
             Self::ColumnField => Spec::any(&[("inputFields", Self::FacetDataset)]),
+            Self::DataSource => Spec::any(&[("uri", Self::DataSourceUri), DELETED]),
             Self::LifecycleStateChange => Spec::any(&[("previousIdentifier", Self::FacetDataset), DELETED]),
             Self::Lineage => Spec::any(&[
                 ("entries", Self::LineageEntry),
@@ -220,7 +226,7 @@ impl Place {
             Self::FacetDataset => Spec::any(&[("namespace", Self::Text), ("name", Self::Text)]),
             Self::Facet => Spec::any(&[DELETED]),
             Self::Text => Spec { shape: Shape::Text, ..Spec::any(&[]) },
-            Self::Anything => Spec::any(&[]),
+            Self::DataSourceUri | Self::Anything => Spec::any(&[]),
         }
     }
 }

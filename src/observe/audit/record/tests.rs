@@ -43,6 +43,7 @@ fn event(references: Vec<Reference>) -> Event {
         producer: "https://example.com".to_owned(),
         schema_url: "https://example.com".to_owned(),
         deleted_facets: Vec::new(),
+        data_sources: Vec::new(),
         references,
     }
 }

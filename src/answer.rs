@@ -67,6 +67,8 @@ pub enum Refusal {
     RolesNotHeld(String),
     /// A reference that does not resolve: foreign namespace, unsupported type, bad full name.
     Unresolvable(String),
+    /// The backend cannot take the event, by a rule of its kind. The text says the place and the rule, never a value.
+    BackendRule(String),
     /// The policy is not known now: not the caller's fault.
     PolicyUnavailable,
     /// All memory for bodies is taken.

@@ -25,6 +25,7 @@ pub fn refusal_word(refusal: &Refusal) -> &'static str {
         Refusal::NotVisible => "not_visible",
         Refusal::RolesNotHeld(_) => "roles_not_held",
         Refusal::Unresolvable(_) => "unresolvable",
+        Refusal::BackendRule(_) => "backend_rule",
         Refusal::PolicyUnavailable => "policy_unavailable",
         Refusal::MemoryFull => "memory_full",
         Refusal::Internal => "internal",
@@ -42,7 +43,8 @@ pub(crate) fn refusal_detail(refusal: &Refusal) -> Option<&str> {
         | Refusal::Malformed(text)
         | Refusal::Invalid(text)
         | Refusal::RolesNotHeld(text)
-        | Refusal::Unresolvable(text) => Some(text),
+        | Refusal::Unresolvable(text)
+        | Refusal::BackendRule(text) => Some(text),
         Refusal::UnknownPath { .. }
         | Refusal::NoBatches { .. }
         | Refusal::PathSpelling
@@ -160,6 +162,7 @@ mod tests {
             Refusal::Invalid(text()),
             Refusal::RolesNotHeld(text()),
             Refusal::Unresolvable(text()),
+            Refusal::BackendRule(text()),
         ];
         let without = [
             Refusal::UnknownPath { right: "/api/lineage" },
@@ -178,7 +181,7 @@ mod tests {
         ];
         assert!(with_detail.iter().all(|refusal| refusal_detail(refusal) == Some("a detail")));
         assert!(without.iter().all(|refusal| refusal_detail(refusal).is_none()));
-        assert_words(with_detail.iter().chain(&without).map(refusal_word), 23);
+        assert_words(with_detail.iter().chain(&without).map(refusal_word), 24);
     }
 
     #[test]

@@ -158,6 +158,10 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
         Refusal::Unresolvable(text) => {
             Row::new(400, Unresolvable, "Bad Request: dataset reference does not resolve", text.clone())
         }
+        Refusal::BackendRule(text) => {
+            let reason = "Bad Request: the lineage backend cannot take this event";
+            Row::new(400, Argument, reason, labelled("The lineage backend cannot take this event", text))
+        }
         Refusal::PolicyUnavailable => Row::unavailable(
             "Service Unavailable: policy not known yet",
             "Nothing can be allowed now, since the policy is not available: send the event again",

@@ -186,6 +186,12 @@ fn body_rows() -> Vec<Row> {
             "Unsupported dataset type: CUBE",
         ),
         no(
+            Refusal::BackendRule("job.name is longer than 8191 bytes".into()),
+            400,
+            ARGUMENT,
+            "The lineage backend cannot take this event: job.name is longer than 8191 bytes",
+        ),
+        no(
             Refusal::PolicyUnavailable,
             503,
             BACKEND,
@@ -326,6 +332,7 @@ fn refusal_number(refusal: &Refusal) -> usize {
         Refusal::PolicyUnavailable => 20,
         Refusal::MemoryFull => 21,
         Refusal::Internal => 22,
+        Refusal::BackendRule(_) => 23,
     }
 }
 
@@ -419,7 +426,7 @@ fn the_table_has_every_refusal_and_every_outcome() {
             Told::Outcome(outcome) => outcomes.insert(outcome_number(outcome)),
         };
     }
-    assert_eq!(refusals, (0..23).collect());
+    assert_eq!(refusals, (0..24).collect());
     assert_eq!(outcomes, (0..24).collect());
 }
 

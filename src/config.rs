@@ -425,8 +425,8 @@ pub struct Upstream {
     pub name: String,
     /// What it is.
     pub kind: UpstreamKind,
-    /// Base URL, `http` or `https`. The path of the kind is appended; for `openlineage` a URL with a path of its own is
-    /// used as it is.
+    /// Base URL, `http` or `https`, without `/api`. The path of the kind is appended; for `openlineage` a URL with a path
+    /// of its own is used as it is.
     #[serde(default)]
     pub url: Option<String>,
     /// For `file`: where accepted events are appended, one JSON document a line.
@@ -456,6 +456,29 @@ pub struct Upstream {
     /// Whether the backend is told who called, in `X-Lineage-Caller` and `X-Lineage-Groups`.
     #[serde(default)]
     pub identity_headers: bool,
+    /// What becomes of events of a kind that the backend cannot take: `gravitino`, `openmetadata` and `datahub` take run
+    /// events only.
+    #[serde(default)]
+    pub unsupported_kinds: UnsupportedKinds,
+    /// Bytes of an event that the backend takes, such as 300000B for AWS; larger ones are refused. Default: none but
+    /// `event.max_body`.
+    #[serde(default)]
+    pub max_event: Option<Size>,
+    /// Datasets of an event that the backend takes, those that it makes of symlinks included; events with more are
+    /// refused. Default: for `marquez` as many as it writes within `timeout`, at 7 ms each; for others any number.
+    #[serde(default)]
+    pub max_datasets: Option<usize>,
+}
+
+/// What becomes of events of a kind that the backend cannot take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnsupportedKinds {
+    /// Refused.
+    #[default]
+    Refuse,
+    /// Answered as taken, with the header `X-Lineage-Result: skipped`, and not sent.
+    Drop,
 }
 
 /// What a lineage backend is.
@@ -468,6 +491,14 @@ pub enum UpstreamKind {
     Openlineage,
     /// An Apache Gravitino server.
     Gravitino,
+    /// Marquez.
+    Marquez,
+    /// OpenMetadata, 2.0 or later.
+    Openmetadata,
+    /// DataHub's metadata service.
+    Datahub,
+    /// Apache Polaris.
+    Polaris,
 }
 
 /// The credential that a backend is given.

@@ -17,33 +17,45 @@ use crate::answer::Outcome;
 use crate::auth::Caller;
 use crate::config;
 
+use self::contract::Contract;
 use self::file::FileLog;
 use self::http::Http;
+use self::protect::Protection;
 
+mod batch;
 mod check;
 mod connect;
+mod contract;
 mod credential;
+mod datahub;
 mod endpoint;
 mod file;
 mod gravitino;
 mod http;
 mod hygiene;
 mod identity;
+mod marquez;
 mod openlineage;
+mod openmetadata;
+mod polaris;
 mod probe;
+pub mod protect;
 mod raw;
 mod tls;
 
 #[cfg(test)]
 pub(crate) mod fake;
 
+pub use self::batch::{BatchForm, BatchOutcome, BatchSupport};
 pub use self::check::check;
+pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;
 
 /// The configured backend.
 pub struct Upstream {
     name: Arc<str>,
     kind: Kind,
+    protection: Protection,
 }
 
 enum Kind {
@@ -67,6 +79,8 @@ pub struct Delivery {
     pub traceparent: Option<HeaderValue>,
     /// For `identity_headers`.
     pub caller: Arc<Caller>,
+    /// Whether the event can make an edge ([`draws_edges`]): where it cannot, a backend that made none has filtered it.
+    pub draws_edges: bool,
 }
 
 /// Why a backend cannot be used as configured.
@@ -133,12 +147,11 @@ impl Upstream {
         if !faults.is_empty() {
             return Err(Error::Config(faults.join("\n")));
         }
-        let kind = match config.kind {
-            config::UpstreamKind::File => Kind::File(FileLog::open(config)?),
-            config::UpstreamKind::Openlineage => Kind::Http(Box::new(Http::new(http::Contract::Openlineage, config)?)),
-            config::UpstreamKind::Gravitino => Kind::Http(Box::new(Http::new(http::Contract::Gravitino, config)?)),
+        let kind = match Contract::of(config.kind) {
+            None => Kind::File(FileLog::open(config)?),
+            Some(contract) => Kind::Http(Box::new(Http::new(contract, config)?)),
         };
-        Ok(Self { name: config.name.as_str().into(), kind })
+        Ok(Self { name: config.name.as_str().into(), kind, protection: Protection::new(config) })
     }
 
     /// The configured name.
@@ -146,11 +159,33 @@ impl Upstream {
         &self.name
     }
 
+    /// What the backend cannot take.
+    pub fn protection(&self) -> &Protection {
+        &self.protection
+    }
+
     /// Sends one event and says what became of it, within the configured `timeout`.
     pub async fn send(&self, delivery: &Delivery) -> Outcome {
         match &self.kind {
             Kind::File(file) => file.append(&delivery.body).await,
             Kind::Http(http) => http.send(delivery).await,
+        }
+    }
+
+    /// The backend's batch call; none where it has none, or answered within the last ten minutes that it has none.
+    pub fn batch_support(&self) -> Option<BatchSupport> {
+        match &self.kind {
+            Kind::File(_) => None,
+            Kind::Http(http) => http.batch_support(),
+        }
+    }
+
+    /// Sends events in one call, in their order, and says what became of each, within the configured `timeout`. Of
+    /// `delivery` all counts but the body.
+    pub async fn send_batch(&self, delivery: &Delivery, events: &[Bytes]) -> BatchOutcome {
+        match &self.kind {
+            Kind::File(_) => BatchOutcome::Unsupported,
+            Kind::Http(http) => http.send_batch(delivery, events).await,
         }
     }
 

@@ -6,14 +6,14 @@ use http::HeaderName;
 
 use crate::config::{self, UpstreamAuth, UpstreamKind};
 
+use super::contract::Contract;
 use super::endpoint::Endpoint;
-use super::http::Contract;
 
 /// The longest exchange that leaves room for an answer inside 4 s (DESIGN: section 4, rule 6).
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(3_500);
 
-/// Gravitino closes idle connections after 30 s (facts: gravitino-real 7.8).
-const GRAVITINO_IDLE: Duration = Duration::from_secs(30);
+/// Gravitino's and Marquez' web server closes idle connections after 30 s (facts: gravitino-real 7.8).
+const JETTY_IDLE: Duration = Duration::from_secs(30);
 
 /// Headers that the gate or HTTP itself sets: a credential cannot travel in them.
 const TAKEN: [&str; 18] = [
@@ -40,10 +40,10 @@ const TAKEN: [&str; 18] = [
 /// All faults of meaning, each a sentence that names the upstream and says what to write instead.
 pub fn check(config: &config::Upstream) -> Vec<String> {
     let mut faults = timing(config);
-    match config.kind {
-        UpstreamKind::File => faults.extend(file(config)),
-        UpstreamKind::Openlineage => faults.extend(http(Contract::Openlineage, config)),
-        UpstreamKind::Gravitino => faults.extend(http(Contract::Gravitino, config)),
+    faults.extend(bounds(config));
+    match Contract::of(config.kind) {
+        None => faults.extend(file(config)),
+        Some(contract) => faults.extend(http(contract, config)),
     }
     faults.into_iter().map(|fault| format!("upstream `{}`: {fault}", config.name)).collect()
 }
@@ -62,6 +62,15 @@ fn timing(config: &config::Upstream) -> Vec<String> {
         ));
     }
     faults
+}
+
+fn bounds(config: &config::Upstream) -> Vec<String> {
+    let zero = [
+        ("max_event", config.max_event.is_some_and(|size| size.bytes() == 0)),
+        ("max_datasets", config.max_datasets == Some(0)),
+    ];
+    let zero = zero.into_iter().filter(|(_, zero)| *zero);
+    zero.map(|(key, _)| format!("`{key}` must be above 0: without it the bound of the kind holds")).collect()
 }
 
 fn file(config: &config::Upstream) -> Vec<String> {
@@ -88,10 +97,11 @@ fn http(contract: Contract, config: &config::Upstream) -> Vec<String> {
     if config.path.is_some() {
         faults.push("`path` has a meaning for kind `file` only: leave it out".to_owned());
     }
-    if contract == Contract::Gravitino && config.idle_timeout.0 >= GRAVITINO_IDLE {
+    if matches!(contract, Contract::Gravitino | Contract::Marquez) && config.idle_timeout.0 >= JETTY_IDLE {
         faults.push(format!(
-            "`idle_timeout` is {}: below 30s, when Gravitino closes idle connections",
-            config.idle_timeout
+            "`idle_timeout` is {}: below 30s, when {} closes idle connections",
+            config.idle_timeout,
+            contract.title()
         ));
     }
     faults.extend(header_name(&config.auth));
@@ -146,6 +156,10 @@ mod tests {
             r#"{"name":"u","kind":"openlineage","url":"http://marquez:5000"}"#,
             r#"{"name":"u","kind":"openlineage","url":"https://ol.example.com/in","auth":{"bearer_file":"/t"}}"#,
             r#"{"name":"u","kind":"gravitino","url":"http://127.0.0.1:8090","auth":"forward"}"#,
+            r#"{"name":"u","kind":"marquez","url":"http://marquez:5000","max_datasets":100,"max_event":"1MiB"}"#,
+            r#"{"name":"u","kind":"openmetadata","url":"https://om","auth":{"bearer_file":"/t"},"unsupported_kinds":"drop"}"#,
+            r#"{"name":"u","kind":"datahub","url":"http://gms:8080"}"#,
+            r#"{"name":"u","kind":"polaris","url":"https://polaris","auth":"forward"}"#,
             r#"{"name":"u","kind":"gravitino","url":"https://g","timeout":"3500ms","auth":{"header": "X-Api-Key", "file": "/k"},
                 "ca_file":"/ca.pem","client_certificate":{"certificate":"/c","key":"/k"}}"#,
         ];
@@ -186,7 +200,12 @@ mod tests {
                 "sets itself",
             ),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","idle_timeout":"30s"}"#, "below 30s"),
+            (r#"{"name":"u","kind":"marquez","url":"http://h","idle_timeout":"30s"}"#, "below 30s"),
             (r#"{"name":"u","kind":"gravitino","url":"http://h/api"}"#, "leave `/api` out"),
+            (r#"{"name":"u","kind":"openmetadata","url":"https://h/api"}"#, "leave `/api` out"),
+            (r#"{"name":"u","kind":"marquez"}"#, "needs `url`"),
+            (r#"{"name":"u","kind":"marquez","url":"http://h","max_datasets":0}"#, "`max_datasets` must be above 0"),
+            (r#"{"name":"u","kind":"file","path":"/f","max_event":"0B"}"#, "`max_event` must be above 0"),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","timeout":"4s"}"#, "3500ms"),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","connect_timeout":"3s"}"#, "must be below"),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","connect_timeout":"0s"}"#, "above 0"),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
 
-use super::http::Contract;
+use super::contract::Contract;
 
 /// Where events go.
 #[derive(Debug, Clone)]
@@ -60,6 +60,16 @@ impl Endpoint {
         self.host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
     }
 
+    /// Where batches go: beside a path that ends in `/lineage`, as the specification has it. Other paths have none.
+    pub(super) fn batch_uri(&self) -> Option<Uri> {
+        let path = self.uri.path().trim_end_matches('/');
+        if !path.ends_with("/lineage") {
+            return None;
+        }
+        let query = self.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        Some(self.with_path(format!("{path}/batch{query}").parse().ok()?))
+    }
+
     /// The same place with another path.
     pub(super) fn with_path(&self, path: PathAndQuery) -> Uri {
         let mut parts = self.uri.clone().into_parts();
@@ -78,19 +88,27 @@ fn contract_path(contract: Contract, uri: &Uri) -> Result<PathAndQuery, String> 
         Contract::Openlineage if base.is_empty() && uri.query().is_some() => {
             return Err("`url` has a query but no path: write the whole path, such as /api/v1/lineage".to_owned());
         }
-        Contract::Openlineage if base.is_empty() => "/api/v1/lineage".to_owned(),
+        Contract::Openlineage if base.is_empty() => contract.path().to_owned(),
         Contract::Openlineage => uri.path_and_query().map_or_else(String::new, ToString::to_string),
-        Contract::Gravitino if uri.query().is_some() => {
-            return Err("`url` of a Gravitino server must not have a query".to_owned());
+        Contract::Gravitino | Contract::Marquez | Contract::Openmetadata | Contract::Datahub | Contract::Polaris => {
+            based(contract, base, uri)?
         }
-        Contract::Gravitino if base.ends_with("/api") || base.ends_with("/api/lineage") => {
-            return Err(
-                "`url` of a Gravitino server is its base: leave `/api` out, `/api/lineage` is appended".to_owned()
-            );
-        }
-        Contract::Gravitino => format!("{base}/api/lineage"),
     };
     path.parse().map_err(|error| format!("`url` has a path that cannot be sent: {error}"))
+}
+
+/// The path of a kind behind a base, which holds no part of that path: a doubled one leads nowhere, or to web pages.
+fn based(contract: Contract, base: &str, uri: &Uri) -> Result<String, String> {
+    let (title, path) = (contract.title(), contract.path());
+    if uri.query().is_some() {
+        return Err(format!("`url` of {title} must not have a query"));
+    }
+    let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
+    let begun = ends.filter_map(|end| path.get(..end)).filter(|begin| base.ends_with(begin)).last();
+    if let Some(begun) = begun {
+        return Err(format!("`url` of {title} is its base: leave `{begun}` out, `{path}` is appended"));
+    }
+    Ok(format!("{base}{path}"))
 }
 
 #[cfg(test)]
@@ -106,6 +124,11 @@ mod tests {
             (Contract::Openlineage, "https://ol.example.com/in?key=1", "https://ol.example.com/in?key=1"),
             (Contract::Gravitino, "http://127.0.0.1:8090", "http://127.0.0.1:8090/api/lineage"),
             (Contract::Gravitino, "https://example.com/gravitino/", "https://example.com/gravitino/api/lineage"),
+            (Contract::Marquez, "http://marquez:5000/", "http://marquez:5000/api/v1/lineage"),
+            (Contract::Openmetadata, "https://om.example.com", "https://om.example.com/api/v1/openlineage/lineage"),
+            (Contract::Openmetadata, "https://h/om/", "https://h/om/api/v1/openlineage/lineage"),
+            (Contract::Datahub, "http://gms:8080", "http://gms:8080/openapi/openlineage/api/v1/lineage"),
+            (Contract::Polaris, "http://polaris:8181", "http://polaris:8181/api/openlineage/v1/lineage"),
         ];
         for (contract, url, sent) in cases {
             assert_eq!(Endpoint::parse(contract, url).unwrap().uri.to_string(), sent);
@@ -146,11 +169,32 @@ mod tests {
             (Contract::Gravitino, "http://h/api", "leave"),
             (Contract::Gravitino, "http://h/api/lineage/", "leave"),
             (Contract::Gravitino, "http://h/?secret=1", "query"),
+            (Contract::Marquez, "http://h/api/v1/lineage", "leave `/api/v1/lineage` out"),
+            (Contract::Marquez, "http://h/api/v1/", "leave `/api/v1` out"),
+            (Contract::Openmetadata, "http://h/api", "leave `/api` out"),
+            (Contract::Datahub, "http://h/openapi", "leave `/openapi` out"),
+            (Contract::Polaris, "http://h/api/openlineage?secret=1", "query"),
         ];
         for (contract, url, word) in cases {
             let fault = Endpoint::parse(contract, url).unwrap_err();
             assert!(fault.contains(word), "{url}: {fault}");
             assert!(!fault.contains("secret"), "{url}: {fault}");
+        }
+    }
+
+    #[test]
+    fn batches_go_beside_a_path_that_ends_in_lineage() {
+        let cases = [
+            (Contract::Openlineage, "http://h", Some("http://h/api/v1/lineage/batch")),
+            (Contract::Openlineage, "https://h/x/lineage/?key=1", Some("https://h/x/lineage/batch?key=1")),
+            (Contract::Openlineage, "https://h/in", None),
+            (Contract::Openmetadata, "http://h", Some("http://h/api/v1/openlineage/lineage/batch")),
+            (Contract::Datahub, "http://h", Some("http://h/openapi/openlineage/api/v1/lineage/batch")),
+            (Contract::Polaris, "http://h", Some("http://h/api/openlineage/v1/lineage/batch")),
+        ];
+        for (contract, url, expected) in cases {
+            let batch = Endpoint::parse(contract, url).unwrap().batch_uri().map(|uri| uri.to_string());
+            assert_eq!(batch.as_deref(), expected, "{url}");
         }
     }
 }

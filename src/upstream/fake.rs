@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::auth::Caller;
 
 use super::Delivery;
+use super::raw::Raw;
 
 /// A caller with nothing but a name and groups.
 pub(crate) fn caller(subject: &str, groups: &[&str]) -> Caller {
@@ -32,6 +33,17 @@ pub(crate) fn delivery(body: impl Into<Bytes>) -> Delivery {
         request_id: "0199-request".into(),
         traceparent: Some(HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")),
         caller: Arc::new(caller("alice", &["analysts"])),
+        draws_edges: true,
+    }
+}
+
+/// An answer of a backend.
+pub(super) fn raw(status: u16, content_type: Option<&str>, body: &str, complete: bool) -> Raw {
+    Raw {
+        status: StatusCode::from_u16(status).unwrap(),
+        content_type: content_type.map(str::to_owned),
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        complete,
     }
 }
 

@@ -3,12 +3,18 @@
 //! Its 201 means queued in memory. Not every answer is its own `{code, type, message}`: 404, 405, 406, 415, 429, 431 and
 //! some 400 and 500 are its web server's page, that page as JSON, or empty, so the status alone decides.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::{Durability, Outcome};
 
 use super::hygiene;
 use super::raw::Raw;
+
+/// Where events go.
+pub(super) const PATH: &str = "/api/lineage";
+
+/// Its version, which anyone may read.
+pub(super) const PROBE: &str = "/api/version";
 
 /// Works on all versions that were tried; `application/json` or the versioned type alone does not (facts:
 /// gravitino-real 3.10).
@@ -18,7 +24,15 @@ pub(super) const ACCEPT: &str = "application/vnd.gravitino.v1+json, application/
 pub(super) fn classify(raw: &Raw, host: &str, port: u16) -> Outcome {
     let message = raw.message(|object| object.get("code").is_some_and(Value::is_number));
     let message = message.and_then(|message| hygiene::clean(&message, host, port));
+    if raw.status.is_success() && raw.object().is_some_and(|object| !is_good(&object)) {
+        return raw.wrong_shape();
+    }
     raw.by_status(Durability::Queued, message)
+}
+
+/// Its answers to lineage have no body; those to other calls have a code, which is 0 where all is well.
+fn is_good(object: &Map<String, Value>) -> bool {
+    object.get("code").is_none_or(|code| code.as_u64() == Some(0))
 }
 
 #[cfg(test)]
@@ -78,6 +92,7 @@ mod tests {
             (429, None, "", Outcome::Throttled),
             (429, json, JETTY, Outcome::Throttled),
             (429, html, PAGE, Outcome::Throttled),
+            (201, json, r#"{"code":0}"#, QUEUED),
             (500, None, "", Outcome::Fault { status: 500 }),
             (500, json, r#"{"code":1002,"type":"RuntimeException","message":"x"}"#, Outcome::Fault { status: 500 }),
             (500, json, r#"{"code":400,"message":"x"}"#, Outcome::Fault { status: 500 }),
@@ -108,6 +123,15 @@ mod tests {
         }
         assert!(matches!(outcome(200, Some("text/plain"), b"welcome", true), Outcome::BadGateway(_)));
         assert!(matches!(outcome(200, None, b" <!doctype html>", true), Outcome::BadGateway(_)));
+    }
+
+    #[test]
+    fn the_recorded_406_and_an_error_under_a_good_status_are_a_bad_gateway() {
+        let not_acceptable = br#"{"servlet":"org.glassfish.jersey.servlet.ServletContainer-1","message":"Not Acceptable","url":"/api/lineage","status":"406"}"#;
+        assert!(matches!(outcome(406, Some("application/json"), not_acceptable, true), Outcome::BadGateway(_)));
+        assert!(matches!(outcome(406, None, b"", true), Outcome::BadGateway(_)));
+        let error = br#"{"code":1002,"type":"RuntimeException","message":"x"}"#;
+        assert!(matches!(outcome(200, Some("application/json"), error, true), Outcome::BadGateway(_)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
@@ -16,14 +16,16 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::{Outcome, Unknown, Unreachable};
+use crate::answer::{NoEffect, Outcome, Unknown, Unreachable};
 use crate::config;
 
+use super::batch::{BatchOutcome, BatchSupport};
 use super::connect::{self, ConnectError, Connector, Progress};
+use super::contract::Contract;
 use super::credential::{self, Fingerprint, Material};
 use super::endpoint::Endpoint;
 use super::raw::{BODY_CAP, Raw};
-use super::{Delivery, Error, gravitino, identity, openlineage, tls};
+use super::{Delivery, Error, identity, tls};
 
 #[cfg(test)]
 mod tests;
@@ -38,14 +40,11 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("lineage-gate/", env
 /// Bytes of an answer's head, and of what hyper buffers for writing.
 const HEAD_CAP: usize = 64 * 1024;
 
-/// What a backend speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contract {
-    /// Any OpenLineage endpoint.
-    Openlineage,
-    /// An Apache Gravitino server.
-    Gravitino,
-}
+/// Bytes of a batch's answer that are read for each of its events, over [`BODY_CAP`]: each may have failed with a reason.
+const REASON_CAP: usize = 1024;
+
+/// How long a backend that answered that it has no batch call is not asked again (facts: backends 2.5).
+const NO_BATCHES: Duration = Duration::from_secs(600);
 
 /// A backend over HTTP.
 pub(super) struct Http {
@@ -53,6 +52,8 @@ pub(super) struct Http {
     config: config::Upstream,
     endpoint: Endpoint,
     link: ArcSwap<Link>,
+    /// Until when batches are not tried.
+    no_batches: ArcSwapOption<Instant>,
 }
 
 /// What the files made; swapped as a whole.
@@ -91,26 +92,64 @@ impl Http {
         let client = client(config, &material, endpoint.secure)?;
         let fingerprint = material.fingerprint();
         let link = ArcSwap::from_pointee(Link { client, credential: material.credential, fingerprint });
-        Ok(Self { contract, config: config.clone(), endpoint, link })
+        Ok(Self { contract, config: config.clone(), endpoint, link, no_batches: ArcSwapOption::empty() })
     }
 
     /// Sends one event.
     pub(super) async fn send(&self, delivery: &Delivery) -> Outcome {
+        match self.post(&self.endpoint.uri, &delivery.body, BODY_CAP, delivery).await {
+            Ok(raw) => {
+                let outcome = self.contract.classify(&raw, &self.endpoint.host, self.endpoint.port);
+                self.attributed(outcome, &raw, delivery)
+            }
+            Err(failure) => failure.into(),
+        }
+    }
+
+    /// How batches are sent; none where the backend has no batch call, or said so within the last ten minutes.
+    pub(super) fn batch_support(&self) -> Option<BatchSupport> {
+        let form = self.contract.batch_form()?;
+        let path = self.endpoint.batch_uri()?.path_and_query()?.to_string();
+        let is_unsupported = self.no_batches.load().as_deref().is_some_and(|until| Instant::now() < *until);
+        (!is_unsupported).then_some(BatchSupport { path, form })
+    }
+
+    /// Sends these events in one call. Of `delivery` all counts but the body.
+    pub(super) async fn send_batch(&self, delivery: &Delivery, events: &[Bytes]) -> BatchOutcome {
+        let (Some(support), Some(uri)) = (self.batch_support(), self.endpoint.batch_uri()) else {
+            return BatchOutcome::Unsupported;
+        };
+        let cap = events.len().saturating_mul(REASON_CAP).saturating_add(BODY_CAP);
+        let raw = match self.post(&uri, &support.form.body(events), cap, delivery).await {
+            Ok(raw) => raw,
+            Err(failure) => return BatchOutcome::Whole(failure.into()),
+        };
+        match self.contract.classify_batch(&raw, events.len(), &self.endpoint.host, self.endpoint.port) {
+            BatchOutcome::Whole(outcome) => BatchOutcome::Whole(self.attributed(outcome, &raw, delivery)),
+            BatchOutcome::Unsupported => {
+                self.no_batches.store(Some(Arc::new(Instant::now() + NO_BATCHES)));
+                BatchOutcome::Unsupported
+            }
+            each @ BatchOutcome::Each { .. } => each,
+        }
+    }
+
+    async fn post(&self, uri: &Uri, body: &Bytes, cap: usize, delivery: &Delivery) -> Result<Raw, Failure> {
         let deadline = Instant::now() + self.config.timeout.0;
         let link = self.link.load_full();
-        let forwarded = self.forwards(delivery);
-        let mut answer = exchange(&link, self.request(&link, delivery), deadline).await;
+        let request = || self.request(&link, uri, body, delivery);
+        let mut answer = exchange(&link, request(), deadline, cap).await;
         if matches!(answer, Err(Failure::Connect(ConnectError::Handshake))) {
-            answer = exchange(&link, self.request(&link, delivery), deadline).await;
+            answer = exchange(&link, request(), deadline, cap).await;
         }
         match answer {
             Ok((raw, location)) => {
                 self.log_answer(&raw, location.as_deref(), delivery);
-                self.outcome(&raw, forwarded)
+                Ok(raw)
             }
             Err(failure) => {
                 tracing::debug!(upstream = %self.config.name, request_id = %delivery.request_id, ?failure, "no answer");
-                failure.into()
+                Err(failure)
             }
         }
     }
@@ -139,10 +178,7 @@ impl Http {
 
     /// One GET with the gate's own credential, for `probe`.
     pub(super) async fn get(&self) -> Result<Raw, Failure> {
-        let uri = match self.contract {
-            Contract::Openlineage => self.endpoint.uri.clone(),
-            Contract::Gravitino => self.version_uri(),
-        };
+        let uri = self.contract.probe_path().map_or_else(|| self.endpoint.uri.clone(), |path| self.probe_uri(path));
         let link = self.link.load_full();
         let mut request = Request::new(Full::default());
         *request.uri_mut() = uri;
@@ -151,7 +187,7 @@ impl Http {
         if let Some((name, value)) = &link.credential {
             request.headers_mut().insert(name, value.clone());
         }
-        exchange(&link, request, Instant::now() + self.config.timeout.0).await.map(|(raw, _)| raw)
+        exchange(&link, request, Instant::now() + self.config.timeout.0, BODY_CAP).await.map(|(raw, _)| raw)
     }
 
     /// Whether the gate shows a credential of its own.
@@ -159,20 +195,19 @@ impl Http {
         self.link.load().credential.is_some()
     }
 
-    fn version_uri(&self) -> Uri {
-        let path = self.endpoint.uri.path();
-        let base = path.strip_suffix("/api/lineage").unwrap_or_default();
-        let version = format!("{base}/api/version").parse();
-        version.map_or_else(|_| self.endpoint.uri.clone(), |version| self.endpoint.with_path(version))
+    fn probe_uri(&self, path: &str) -> Uri {
+        let base = self.endpoint.uri.path().strip_suffix(self.contract.path()).unwrap_or_default();
+        let probe = format!("{base}{path}").parse();
+        probe.map_or_else(|_| self.endpoint.uri.clone(), |probe| self.endpoint.with_path(probe))
     }
 
-    fn request(&self, link: &Link, delivery: &Delivery) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(delivery.body.clone()));
+    fn request(&self, link: &Link, uri: &Uri, body: &Bytes, delivery: &Delivery) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.endpoint.uri.clone();
+        *request.uri_mut() = uri.clone();
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(delivery.body.len()));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         headers.insert(ACCEPT, self.accept());
         headers.insert(USER_AGENT, AGENT);
         insert(headers, X_REQUEST_ID, HeaderValue::from_str(&delivery.request_id).ok());
@@ -200,23 +235,18 @@ impl Http {
     }
 
     fn accept(&self) -> HeaderValue {
-        HeaderValue::from_static(match self.contract {
-            Contract::Openlineage => openlineage::ACCEPT,
-            Contract::Gravitino => gravitino::ACCEPT,
-        })
+        HeaderValue::from_static(self.contract.accept())
     }
 
-    /// The kind's reading of the answer. A refused credential is the caller's verdict where it was the caller's.
-    fn outcome(&self, raw: &Raw, forwarded: bool) -> Outcome {
-        let classify = match self.contract {
-            Contract::Openlineage => openlineage::classify,
-            Contract::Gravitino => gravitino::classify,
-        };
-        let outcome = classify(raw, &self.endpoint.host, self.endpoint.port);
-        match (outcome, forwarded, raw.status.as_u16()) {
-            (Outcome::UpstreamAuth, true, 401) => Outcome::CallerUnauthenticated,
-            (Outcome::UpstreamAuth, true, _) => Outcome::CallerForbidden,
-            (outcome, _, _) => outcome,
+    /// The kind's reading of an answer, with what only the request tells: a refused credential is the caller's verdict
+    /// where it was the caller's, and an event that makes no edge anyway was filtered.
+    fn attributed(&self, outcome: Outcome, raw: &Raw, delivery: &Delivery) -> Outcome {
+        let forwarded = self.forwards(delivery);
+        match (outcome, raw.status.as_u16()) {
+            (Outcome::UpstreamAuth, 401) if forwarded => Outcome::CallerUnauthenticated,
+            (Outcome::UpstreamAuth, _) if forwarded => Outcome::CallerForbidden,
+            (Outcome::NoEffect(NoEffect::NoEdges), _) if !delivery.draws_edges => Outcome::NoEffect(NoEffect::Filtered),
+            (outcome, _) => outcome,
         }
     }
 
@@ -279,6 +309,7 @@ async fn exchange(
     link: &Link,
     mut request: Request<Full<Bytes>>,
     deadline: Instant,
+    cap: usize,
 ) -> Result<(Raw, Option<String>), Failure> {
     let body = hyper::body::Body::size_hint(request.body()).lower();
     let capture = capture_connection(&mut request);
@@ -290,7 +321,7 @@ async fn exchange(
         Err(_) => return Err(Failure::Connect(ConnectError::Connect)),
     };
     let (head, incoming) = response.into_parts();
-    let (body, complete) = read_body(incoming, deadline).await;
+    let (body, complete) = read_body(incoming, deadline, cap).await;
     if progress(&capture).is_some_and(|progress| progress.is_broken())
         && let Some(connection) = capture.connection_metadata().as_ref()
     {
@@ -302,8 +333,8 @@ async fn exchange(
     Ok((Raw { status: head.status, content_type, body, complete }, location))
 }
 
-/// Up to [`BODY_CAP`] bytes of a body, and whether that was all and ended as it should.
-async fn read_body(mut incoming: Incoming, deadline: Instant) -> (Bytes, bool) {
+/// Up to `cap` bytes of a body, and whether that was all and ended as it should.
+async fn read_body(mut incoming: Incoming, deadline: Instant, cap: usize) -> (Bytes, bool) {
     let mut read = Vec::new();
     loop {
         let frame = match timeout_at(deadline, incoming.frame()).await {
@@ -314,7 +345,7 @@ async fn read_body(mut incoming: Incoming, deadline: Instant) -> (Bytes, bool) {
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        let room = BODY_CAP - read.len();
+        let room = cap.saturating_sub(read.len());
         read.extend(data.iter().take(room));
         if data.len() > room {
             return (read.into(), false);

@@ -4,7 +4,7 @@
 const LONGEST: usize = 512;
 
 /// Marks of pages, stacks, class names and database errors. All lower case; compared without regard to case.
-const INTERNAL: [&str; 16] = [
+const INTERNAL: [&str; 20] = [
     "<html",
     "<!doctype",
     "org.postgresql",
@@ -17,6 +17,10 @@ const INTERNAL: [&str; 16] = [
     "java.",
     "javax.",
     "com.fasterxml.",
+    "marquez.service",
+    "streamreadfeature",
+    "at [source",
+    "[source: redacted",
     "jdbc:",
     "sqlstate",
     "insert into",
@@ -93,6 +97,9 @@ mod tests {
             "NullPointerException",
             "boom\n\tat com.acme.Main(Main.java:1)",
             "Cannot deserialize value of type `java.time.ZonedDateTime`",
+            "Cannot construct instance of `marquez.service.models.LineageEvent`",
+            "Unexpected end-of-input\n at [Source: REDACTED; line: 1, column: 2]",
+            "String value length (20054016) exceeds the maximum allowed (from `StreamReadConstraints.x`, StreamReadFeature)",
             "SELECT * FROM runs WHERE id = 1",
             "update runs set x = 1",
             "INSERT INTO runs VALUES (1)",

@@ -7,8 +7,8 @@ use crate::answer::{Durability, Outcome};
 use super::hygiene;
 use super::raw::Raw;
 
-/// Without it Marquez answers errors with a page (facts: marquez-and-clients-real 1).
-pub(super) const ACCEPT: &str = "application/json";
+/// Where events go, if the URL has no path of its own.
+pub(super) const PATH: &str = "/api/v1/lineage";
 
 /// Raw answer → outcome.
 pub(super) fn classify(raw: &Raw, host: &str, port: u16) -> Outcome {

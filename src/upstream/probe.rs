@@ -3,17 +3,16 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use crate::config::{self, UpstreamKind};
+use crate::config;
 
-use super::http::{Contract, Http};
+use super::contract::Contract;
+use super::http::Http;
 
 /// Connects, does TLS and sends one GET with the gate's own credential; for a `file` upstream, looks whether its folder
 /// can be written to. Both texts are for the operator.
 pub async fn probe(config: &config::Upstream) -> Result<String, String> {
-    let contract = match config.kind {
-        UpstreamKind::File => return folder(config.path.as_deref()),
-        UpstreamKind::Openlineage => Contract::Openlineage,
-        UpstreamKind::Gravitino => Contract::Gravitino,
+    let Some(contract) = Contract::of(config.kind) else {
+        return folder(config.path.as_deref());
     };
     let http = Http::new(contract, config).map_err(|error| error.to_string())?;
     let raw = http.get().await.map_err(|failure| failure.to_string())?;
@@ -22,9 +21,13 @@ pub async fn probe(config: &config::Upstream) -> Result<String, String> {
         300..=399 => Err(format!("answers {status}, a redirect: write the final address as `url`")),
         401 | 403 if http.has_credential() => Err(format!("refuses the credential of `auth`: {status} to a GET")),
         500..=599 => Err(format!("answers, but with {status} to a GET")),
-        404 if contract == Contract::Gravitino => {
-            Err("answers 404 to /api/version: no Gravitino server there".to_owned())
+        200 if contract.probe_path().is_some() && raw.is_page() => {
+            Err(format!("answers with a web page: {} is not there", contract.title()))
         }
+        404 => match contract.probe_path() {
+            Some(path) => Err(format!("answers 404 to {path}: {} is not there", contract.title())),
+            None => Ok("answers: 404 to a GET".to_owned()),
+        },
         _ => Ok(format!("answers: {status} to a GET")),
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::{Durability, Outcome, Unknown};
 
@@ -23,14 +23,20 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// The outcome for kinds whose status line is authoritative. `message` is what a refusal may tell, already clean.
+    /// The outcome for kinds whose status line is authoritative and whose success has no one shape. `message` is what a
+    /// refusal may tell, already clean.
     pub(super) fn by_status(&self, durability: Durability, message: Option<String>) -> Outcome {
+        match self.status.as_u16() {
+            200 | 201 | 202 | 204 if self.is_foreign() => self.wrong_shape(),
+            200 | 201 | 202 | 204 => Outcome::Accepted { edges: None, durability },
+            _ => self.refused(message),
+        }
+    }
+
+    /// The outcome of a status that is no success.
+    pub(super) fn refused(&self, message: Option<String>) -> Outcome {
         let status = self.status.as_u16();
         match status {
-            200 | 201 | 202 | 204 if self.is_foreign() => {
-                Outcome::BadGateway(format!("it answered {status} with something that is no JSON"))
-            }
-            200 | 201 | 202 | 204 => Outcome::Accepted { edges: None, durability },
             300..=399 => Outcome::BadGateway(format!("it answered {status}, a redirect, which is not followed")),
             400 => Outcome::Rejected { message, unprocessable: false },
             401 | 403 => Outcome::UpstreamAuth,
@@ -46,14 +52,40 @@ impl Raw {
         }
     }
 
-    /// The `message` member of a whole JSON object, where `genuine` takes the object for one of the backend's own.
-    pub(super) fn message(&self, genuine: fn(&serde_json::Map<String, Value>) -> bool) -> Option<String> {
+    /// A success that a backend of this kind does not send so: something else answers there.
+    pub(super) fn wrong_shape(&self) -> Outcome {
+        let status = self.status.as_u16();
+        Outcome::BadGateway(if self.is_foreign() {
+            format!("it answered {status} with something that is no JSON")
+        } else {
+            format!("it answered {status}, but not as this kind of backend does: look at `kind` and `url`")
+        })
+    }
+
+    /// Whether the body says nothing, so that the status line stands alone: it is empty, or cannot be read, and nothing
+    /// shows that it is a page.
+    pub(super) fn is_empty(&self) -> bool {
+        let body = self.body.trim_ascii();
+        let is_unreadable = !self.complete || std::str::from_utf8(body).is_err();
+        !self.is_page() && (body.is_empty() || is_unreadable && !body.starts_with(b"<"))
+    }
+
+    /// Whether the body is a web page.
+    pub(super) fn is_page(&self) -> bool {
+        self.content_type.as_deref().is_some_and(is_html)
+    }
+
+    /// The body, where it is a whole JSON object.
+    pub(super) fn object(&self) -> Option<Map<String, Value>> {
         if !self.complete {
             return None;
         }
-        let Ok(Value::Object(object)) = serde_json::from_slice(&self.body) else {
-            return None;
-        };
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// The `message` member of a whole JSON object, where `genuine` takes the object for one of the backend's own.
+    pub(super) fn message(&self, genuine: fn(&Map<String, Value>) -> bool) -> Option<String> {
+        let object = self.object()?;
         let message = object.get("message")?.as_str()?;
         genuine(&object).then(|| message.to_owned())
     }

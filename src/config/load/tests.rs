@@ -102,7 +102,7 @@ fn a_wrong_shape_is_reported_with_its_place_and_what_is_accepted() {
         ),
         (
             "upstreams:\n  - { name: a, kind: kafka }\n",
-            "2:22: `kafka` is not accepted here; expected one of: file, openlineage, gravitino",
+            "2:22: `kafka` is not accepted here; expected one of: file, openlineage, gravitino, marquez, openmetadata, datahub, polaris",
         ),
         ("upstreams:\n  - { name: a, kind: file, auth: nope }\n", &no_word),
         ("upstreams:\n  - { name: a, kind: file, auth: { header: X-Key } }\n", &half),

@@ -11,6 +11,7 @@ use crate::upstream::fake::{answer, delivery, listen, read_head, read_request, r
 
 use super::*;
 
+mod batches;
 mod request;
 mod secure;
 

@@ -139,12 +139,17 @@ async fn what_is_no_traceparent_is_left_out() {
 #[tokio::test]
 async fn a_probe_gets_and_never_posts() {
     let cases = [
+        ("marquez", 200, Ok("answers: 200")),
+        ("marquez", 404, Err("404 to /api/v1/tags: a Marquez server is not there")),
+        ("openmetadata", 404, Err("an OpenMetadata server is not there")),
+        ("datahub", 404, Ok("answers: 404")),
+        ("polaris", 405, Ok("answers: 405")),
         ("openlineage", 405, Ok("answers: 405")),
         ("openlineage", 401, Ok("answers: 401")),
         ("openlineage", 302, Err("redirect")),
         ("openlineage", 503, Err("503")),
         ("gravitino", 200, Ok("answers: 200")),
-        ("gravitino", 404, Err("no Gravitino server")),
+        ("gravitino", 404, Err("404 to /api/version: a Gravitino server is not there")),
     ];
     for (kind, status, expected) in cases {
         let (listener, port) = listen().await;
@@ -157,11 +162,44 @@ async fn a_probe_gets_and_never_posts() {
             seen
         };
         let (seen, told) = tokio::join!(backend, crate::upstream::probe(&config));
-        let path = if kind == "gravitino" { "GET /api/version " } else { "GET /api/v1/lineage " };
+        let path = match kind {
+            "gravitino" => "GET /api/version ",
+            "marquez" => "GET /api/v1/tags ",
+            "openmetadata" => "GET /api/v1/system/config/jwks ",
+            "datahub" => "GET /openapi/openlineage/api/v1/lineage ",
+            "polaris" => "GET /api/openlineage/v1/lineage ",
+            _ => "GET /api/v1/lineage ",
+        };
         assert!(seen.head.starts_with(path) && seen.body.is_empty(), "{}", seen.head);
         match expected {
             Ok(words) => assert!(told.unwrap().contains(words), "{kind} {status}"),
             Err(words) => assert!(told.unwrap_err().contains(words), "{kind} {status}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn each_kind_is_posted_to_its_own_path_with_an_accept_of_the_gates_own() {
+    let kinds = [
+        ("openlineage", "/api/v1/lineage", "application/json"),
+        ("gravitino", "/api/lineage", "application/vnd.gravitino.v1+json, application/json"),
+        ("marquez", "/api/v1/lineage", "application/json"),
+        ("openmetadata", "/api/v1/openlineage/lineage", "application/json"),
+        ("datahub", "/openapi/openlineage/api/v1/lineage", "application/json"),
+        ("polaris", "/api/openlineage/v1/lineage", "application/json"),
+    ];
+    for (kind, path, accept_header) in kinds {
+        let (listener, port) = listen().await;
+        let backend = async {
+            let mut stream = accept(&listener).await;
+            let seen = read_request(&mut stream).await.unwrap();
+            answer(&mut stream, 201, "", "").await;
+            seen
+        };
+        let upstream = upstream(kind, &format!("http://127.0.0.1:{port}"), serde_json::json!({}));
+        let (seen, _) = tokio::join!(backend, send(&upstream));
+        let head = seen.head.to_ascii_lowercase();
+        assert!(head.starts_with(&format!("post {path} http/1.1\r\n")), "{kind} {head}");
+        assert!(head.contains(&format!("\r\naccept: {accept_header}\r\n")), "{kind} {head}");
     }
 }

@@ -140,6 +140,7 @@ impl App {
             memory: Memory::new(config.event.memory, config.event.memory_wait, counters.event.clone()),
             rules: event_rules(config, upstream_kind),
             policy: Policy { source, mode: config.policy.mode, facets: config.policy.facet_references },
+            protection: upstream.protection().clone(),
             upstream: Arc::clone(upstream.name()),
             deliverer: Deliverer::new(upstream, deliver::BUDGET, counters.deliver.clone(), drain.tasks().clone()),
             forwards_credentials: upstream_auth == UpstreamAuth::Forward,
@@ -349,15 +350,23 @@ fn upstream(config: &Config) -> Result<(Arc<Upstream>, &crate::config::Upstream)
     Ok((Arc::new(upstream), settings))
 }
 
-/// What an `eventTime` without offset means is the backend's matter: Gravitino refuses it, others take it.
+/// What an `eventTime` without offset means is the backend's matter. Gravitino refuses it, and DataHub, which reads events
+/// with the same library, fails at it. Marquez takes it (facts: marquez-and-clients-real 1), OpenMetadata's contract has all
+/// times in UTC, and others are not known to mind.
+///
+/// Which kinds of event a backend takes is not asked here: those that it cannot take may be dropped instead of refused.
 fn event_rules(config: &Config, kind: UpstreamKind) -> EventRules {
     let default_time = match kind {
-        UpstreamKind::Gravitino => EventTime::RequireOffset,
-        UpstreamKind::Openlineage | UpstreamKind::File => EventTime::AssumeUtc,
+        UpstreamKind::Gravitino | UpstreamKind::Datahub => EventTime::RequireOffset,
+        UpstreamKind::Openlineage
+        | UpstreamKind::File
+        | UpstreamKind::Marquez
+        | UpstreamKind::Openmetadata
+        | UpstreamKind::Polaris => EventTime::AssumeUtc,
     };
     EventRules {
         gravitino: Arc::new(Rules::new(&config.event, EventTime::RequireOffset, true)),
-        openlineage: Arc::new(Rules::new(&config.event, default_time, kind == UpstreamKind::Gravitino)),
+        openlineage: Arc::new(Rules::new(&config.event, default_time, false)),
     }
 }
 

@@ -3,7 +3,8 @@
 //! `Entrance::admit` is the picture in the crate's documentation, top to bottom, in the order of refusal that clients can
 //! rely on (facts: gravitino 0.1, gravitino-real 4): path and method, peer limit, token, roles header, the caller's
 //! request limit, body, JSON and required fields, the caller's event and byte limits, membership, active roles,
-//! resolution of every target, visibility of every reference, the metalake's limit. What it admits is delivered.
+//! resolution of every target, visibility of every reference, the metalake's limit, the backend's own rules. What it admits
+//! is delivered.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use http_body_util::Full;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-use crate::answer::Refusal;
+use crate::answer::{Outcome, Refusal};
 use crate::auth::{Authenticator, Caller};
 use crate::config::{FacetReferences, PolicyMode};
-use crate::deliver::Deliverer;
+use crate::deliver::{Answered, Deliverer};
 use crate::dialect::Dialect;
 use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
 use crate::event::{self, Event, Rules};
@@ -30,7 +31,8 @@ use crate::observe::audit::{self, EventPart};
 use crate::policy::{self, ActiveRoles, GovernedBy, Identity, Judgement};
 use crate::route::{self, Endpoint};
 use crate::source::Files;
-use crate::upstream::Delivery;
+use crate::upstream::protect::{Passage, Protection};
+use crate::upstream::{self, Delivery};
 
 use self::visit::Visit;
 
@@ -57,6 +59,8 @@ pub struct Gate {
     pub rules: EventRules,
     /// What callers may name.
     pub policy: Policy,
+    /// What the backend cannot take.
+    pub protection: Protection,
     /// The way to the backend.
     pub deliverer: Deliverer,
     /// The backend's configured name.
@@ -102,6 +106,7 @@ struct Admitted {
     event: Event,
     caller: Arc<Caller>,
     reservation: Reservation,
+    passage: Passage,
     /// When the last byte of the body was there: the answer's deadline counts from here.
     received: Instant,
 }
@@ -143,7 +148,8 @@ impl Entrance {
         let event = gate.parse(collected.bytes, arrival.endpoint.dialect, visit).await?;
         gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&event), visit)?;
         gate.judge(&event, &caller, &roles, arrival.client, visit)?;
-        Ok(Admitted { event, caller, reservation: collected.reservation, received })
+        let passage = gate.protection.check(&event)?;
+        Ok(Admitted { event, caller, reservation: collected.reservation, passage, received })
     }
 
     fn arrive(&self, head: Parts, client: Option<IpAddr>, visit: &mut Visit) -> Result<Arrival, Refusal> {
@@ -273,9 +279,16 @@ impl Gate {
     }
 
     async fn deliver(&self, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
-        let Admitted { event, caller, reservation, received } = admitted;
+        let Admitted { event, caller, reservation, passage, received } = admitted;
         let Visit { mut ledger, voice } = visit;
+        if let Passage::Drop(why) = passage {
+            let dropped = Outcome::NoEffect(why);
+            let response = voice.report(&dropped);
+            ledger.end(dropped, Duration::ZERO, Answered::InTime);
+            return response;
+        }
         let delivery = Delivery {
+            draws_edges: upstream::draws_edges(&event),
             body: event.body,
             caller_authorization: forwarded.authorization,
             active_roles: forwarded.active_roles,

@@ -14,6 +14,7 @@ mod bounds;
 mod delivery;
 mod drain;
 mod limits;
+mod marquez;
 mod reload;
 mod support;
 mod wire;

@@ -19,6 +19,9 @@ use super::roles::ActiveRoles;
 use super::why::Why;
 use super::world::{Identity, World};
 
+pub use self::alias::objections;
+
+mod alias;
 mod court;
 mod reason;
 

@@ -10,6 +10,7 @@ use crate::event::{DatasetType, Event, JobName, Kind, Reference, Role};
 use super::file::{Format, parse};
 use super::{ActiveRoles, Denied, Identity, Judgement, Refused, Source, World, compile, judge};
 
+mod aliases;
 mod demo;
 mod events;
 mod namespaces;

@@ -81,7 +81,7 @@ pub enum Why {
     },
     /// No namespace rule allows it.
     NoRule {
-        /// `job`, `input`, `output` or `facet`.
+        /// `job`, `input`, `output` or `facet`, or what is wrong with an alias.
         what: &'static str,
     },
     /// A facet's reference that the configuration does not have judged.

@@ -1,6 +1,7 @@
 //! The ruling on one reference of an event.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::config::FacetReferences;
@@ -76,6 +77,8 @@ pub(super) struct Court<'w, 'a> {
     applicable: Option<Applicable<'w>>,
     /// The schema that was looked at last: an event's datasets often share it.
     last_schema: Option<(&'w Metalake, &'a str, Above)>,
+    /// Where the datasets stand of which the event deletes a facet (`_deleted: true`): that writes to them.
+    stripped: HashSet<&'a str>,
 }
 
 impl Ruling<'_> {
@@ -122,7 +125,10 @@ impl<'w, 'a> Court<'w, 'a> {
         let namespace = job.or_else(|| dataset().map(|dataset| &*dataset.namespace));
         let metalake = namespace.and_then(|namespace| world.metalakes.get(namespace));
         let home = metalake.map_or(Home::Rules, Home::Metalake);
-        Self { world, who, roles, event, facets, home, standings: Vec::new(), applicable: None, last_schema: None }
+        let stripped = event.deleted_facets.iter().filter_map(|path| path.split_once(".facets"));
+        let stripped = stripped.map(|(dataset, _)| dataset).collect();
+        let standings = Vec::new();
+        Self { world, who, roles, event, facets, home, standings, applicable: None, last_schema: None, stripped }
     }
 
     /// The ruling on the event itself: membership of its metalake, or the rules about its job.
@@ -143,9 +149,20 @@ impl<'w, 'a> Court<'w, 'a> {
     pub(super) fn rule_on(&mut self, reference: &'a Reference) -> Ruling<'w> {
         match reference.role {
             Role::Job => self.rule_on_event(),
-            Role::Input | Role::Output => self.rule_on_dataset(reference),
+            Role::Input => {
+                let ruling = self.rule_on_dataset(reference, Role::Input);
+                let also_written = ruling.denied_at().is_none() && self.stripped.contains(&*reference.path);
+                if also_written { self.rule_on_dataset(reference, Role::Output) } else { ruling }
+            }
+            Role::Output => self.rule_on_dataset(reference, Role::Output),
             Role::FacetJob | Role::FacetDataset => self.rule_on_facet(reference),
         }
+    }
+
+    /// The ruling on another name of an input or an output, by which the backend looks it up: whatever facets are judged,
+    /// and as what its role says.
+    pub(super) fn rule_on_alias(&mut self, reference: &'a Reference) -> Ruling<'w> {
+        self.rule_on_facet_dataset(reference, reference.role)
     }
 
     pub(super) fn governed_by(&self, governing: Option<Ruling<'w>>) -> GovernedBy {
@@ -172,19 +189,20 @@ impl<'w, 'a> Court<'w, 'a> {
         let ruling = if reference.role == Role::FacetJob {
             self.rule_on_facet_job(reference)
         } else {
-            self.rule_on_facet_dataset(reference)
+            self.rule_on_facet_dataset(reference, Role::FacetDataset)
         };
         let judged = self.facets == FacetReferences::All || self.world.governs(&reference.namespace).is_some();
         if judged || matches!(ruling, Ruling::Rule(Verdict::Denied(_), _)) { ruling } else { Ruling::NotJudged }
     }
 
-    fn rule_on_dataset(&mut self, reference: &'a Reference) -> Ruling<'w> {
+    /// `role` is what the caller does to the dataset: input or output.
+    fn rule_on_dataset(&mut self, reference: &'a Reference, role: Role) -> Ruling<'w> {
         let metalake = match self.home {
             Home::Metalake(home) if *home.name == *reference.namespace => home,
             Home::Metalake(home) => return self.member(home).err().unwrap_or(Ruling::Foreign(home)),
             Home::Rules => match self.world.metalakes.get(&*reference.namespace) {
                 Some(metalake) => metalake,
-                None => return self.rule_by_namespace(reference),
+                None => return self.rule_by_namespace(reference, role),
             },
         };
         let actor = match self.member(metalake) {
@@ -192,11 +210,7 @@ impl<'w, 'a> Court<'w, 'a> {
             Err(refused) => return refused,
         };
         let Ok(kind) = dataset_type(&reference.dataset_type) else { return Ruling::BadType };
-        let need = match reference.role {
-            Role::Output => Need::of_output(metalake.outputs),
-            Role::Job | Role::Input | Role::FacetJob | Role::FacetDataset => Need::Visible,
-        };
-        match self.examine(metalake, &actor, (kind, &reference.name), need) {
+        match self.examine(metalake, &actor, (kind, &reference.name), need_of(metalake, role)) {
             Ok(finding) => Ruling::Object(metalake, kind, finding),
             Err(fault) => Ruling::BadName(fault),
         }
@@ -213,9 +227,9 @@ impl<'w, 'a> Court<'w, 'a> {
 
     /// A facet's dataset rarely says its type: it is allowed if it is visible as any. In a metalake a name that is no
     /// full name is refused, since a backend would make a dataset of it there, under a name that nobody can be granted.
-    fn rule_on_facet_dataset(&mut self, reference: &'a Reference) -> Ruling<'w> {
+    fn rule_on_facet_dataset(&mut self, reference: &'a Reference, role: Role) -> Ruling<'w> {
         let Some(metalake) = self.world.metalakes.get(&*reference.namespace) else {
-            return self.rule_by_namespace(reference);
+            return self.rule_by_namespace(reference, role);
         };
         let actor = match self.member(metalake) {
             Ok(actor) => actor,
@@ -227,7 +241,7 @@ impl<'w, 'a> Court<'w, 'a> {
         };
         let kinds = named.as_slice();
         for kind in if kinds.is_empty() { &DATASET_TYPES } else { kinds } {
-            match self.examine(metalake, &actor, (*kind, &reference.name), Need::Visible) {
+            match self.examine(metalake, &actor, (*kind, &reference.name), need_of(metalake, role)) {
                 Ok(finding) if finding.allows() || named.is_some() => return Ruling::Object(metalake, *kind, finding),
                 Ok(_) => {}
                 Err(_) => return Ruling::BadFacetName(metalake),
@@ -236,8 +250,8 @@ impl<'w, 'a> Court<'w, 'a> {
         Ruling::NoType
     }
 
-    fn rule_by_namespace(&mut self, reference: &Reference) -> Ruling<'w> {
-        let (to, what) = match reference.role {
+    fn rule_by_namespace(&mut self, reference: &Reference, role: Role) -> Ruling<'w> {
+        let (to, what) = match role {
             Role::Input => (Use::Input, "input"),
             Role::Output => (Use::Output, "output"),
             Role::Job | Role::FacetJob | Role::FacetDataset => (Use::Either, "facet"),
@@ -312,5 +326,12 @@ impl<'w, 'a> Court<'w, 'a> {
         let above = Above::new(metalake, actor, name);
         self.last_schema = Some((metalake, path, above));
         above
+    }
+}
+
+fn need_of(metalake: &Metalake, role: Role) -> Need {
+    match role {
+        Role::Output => Need::of_output(metalake.outputs),
+        Role::Job | Role::Input | Role::FacetJob | Role::FacetDataset => Need::Visible,
     }
 }

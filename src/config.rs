@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::check;
+pub use self::edits::{Facets, Rewrite, RewriteOf, Symlinks};
 pub use self::fault::Fault;
 pub use self::load::{Loaded, load, read};
 pub use self::schema::schema;
@@ -20,6 +21,7 @@ pub use self::units::{Rate, Size, Span, UnitError};
 mod check;
 mod credential;
 mod defaults;
+mod edits;
 mod fault;
 pub mod files;
 mod load;
@@ -45,6 +47,12 @@ pub struct Config {
     /// Bounds and rules for the body of a request.
     #[serde(default)]
     pub event: Event,
+    /// Rules that map names before the policy sees them, in order.
+    #[serde(default)]
+    pub rewrite: Vec<Rewrite>,
+    /// What is taken out of facets before the policy sees them.
+    #[serde(default)]
+    pub facets: Facets,
     /// The lineage backend. Exactly one.
     pub upstreams: Vec<Upstream>,
     /// One record a request.
@@ -468,6 +476,14 @@ pub struct Upstream {
     /// refused. Default: for `marquez` as many as it writes within `timeout`, at 7 ms each; for others any number.
     #[serde(default)]
     pub max_datasets: Option<usize>,
+    /// What becomes of symlinks and `dataSource` facets that the caller may not name. Default: `drop_unseen` for kinds
+    /// that look datasets up by them, else `keep`.
+    #[serde(default)]
+    pub symlinks: Option<Symlinks>,
+    /// Which service of the backend each dataset namespace means. Where this is given, events with a dataset in any
+    /// other namespace are refused.
+    #[serde(default)]
+    pub services: BTreeMap<String, String>,
 }
 
 /// What becomes of events of a kind that the backend cannot take.

@@ -15,6 +15,7 @@ use crate::config::{self, EventTime};
 
 pub mod body;
 mod check;
+pub mod edit;
 mod minify;
 mod scan;
 mod violations;

@@ -35,6 +35,7 @@ mod http;
 mod hygiene;
 mod identity;
 mod marquez;
+mod lookup;
 mod openlineage;
 mod openmetadata;
 mod polaris;
@@ -49,6 +50,7 @@ pub(crate) mod fake;
 pub use self::batch::{BatchForm, BatchOutcome, BatchSupport};
 pub use self::check::check;
 pub use self::openmetadata::draws_edges;
+pub use self::lookup::{Lookup, ResolvesBy};
 pub use self::probe::probe;
 
 /// The configured backend.

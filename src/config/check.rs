@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::fault::Fault;
 use super::{Address, Admin, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
+use crate::event::edit::Plan;
 use crate::{auth, limit, upstream};
 
 /// Clients keep idle connections up to 90 s (facts: marquez and clients 3).
@@ -44,6 +45,10 @@ pub fn check(config: &Config) -> Vec<Fault> {
 fn stages(config: &Config) -> Vec<Fault> {
     let mut faults: Vec<Fault> = auth::check(&config.auth).iter().map(Fault::from).collect();
     faults.extend(limit::check(&config.limits).iter().map(|fault| placed("limits", fault)));
+    if let Err(found) = Plan::new(&config.rewrite, &config.facets, false) {
+        let key = |fault: &str| if fault.starts_with("facets") { "facets" } else { "rewrite" };
+        faults.extend(found.iter().map(|fault| placed(key(fault), fault)));
+    }
     for (index, settings) in config.upstreams.iter().enumerate() {
         let place = format!("upstreams[{index}]");
         faults.extend(upstream::check(settings).iter().map(|fault| placed(&place, fault)));

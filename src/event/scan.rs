@@ -13,7 +13,8 @@ use self::document::Draft;
 pub(super) use self::document::{Document, Pair, is_blank};
 use self::keys::{Keys, Object};
 use self::path::{Path, Segment};
-use self::place::{Key, Place, Shape, is_variant};
+use self::place::Shape;
+pub(super) use self::place::{Key, Place, is_variant};
 use crate::event::{DEPTH_CAP, Error};
 
 mod document;

@@ -8,7 +8,7 @@ use super::*;
 use crate::event::scan::testing::plain_search;
 
 /// What Spark, dbt, Airflow, the Python and the Java client really sent: file name to body.
-fn client_events() -> BTreeMap<String, String> {
+pub(super) fn client_events() -> BTreeMap<String, String> {
     let packed = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/client-events.json.gz"));
     let mut json = String::new();
     GzDecoder::new(packed.as_slice()).read_to_string(&mut json).unwrap();

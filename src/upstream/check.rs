@@ -8,6 +8,7 @@ use crate::config::{self, UpstreamAuth, UpstreamKind};
 
 use super::contract::Contract;
 use super::endpoint::Endpoint;
+use super::lookup::ResolvesBy;
 
 /// The longest exchange that leaves room for an answer inside 4 s (DESIGN: section 4, rule 6).
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(3_500);
@@ -45,6 +46,7 @@ pub fn check(config: &config::Upstream) -> Vec<String> {
         None => faults.extend(file(config)),
         Some(contract) => faults.extend(http(contract, config)),
     }
+    faults.extend(ResolvesBy::of(config.kind).check(&config.services).map(str::to_owned));
     faults.into_iter().map(|fault| format!("upstream `{}`: {fault}", config.name)).collect()
 }
 

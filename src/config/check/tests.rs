@@ -200,3 +200,21 @@ fn all_faults_are_reported_together_in_the_order_of_the_file() {
     let places: Vec<&str> = found.iter().filter_map(|fault| fault.split(": ").next()).collect();
     assert_eq!(places, ["admin.address", "admin.token_file", "admin.address", "drain.deadline", "drain.grace"]);
 }
+
+#[test]
+fn faults_of_edits_are_named_with_their_keys() {
+    let rows = [
+        ("rewrite: [{ namespace: '(', to_name: x }]", "rewrite[0].namespace: "),
+        ("rewrite: [{ namespace: a }]", "rewrite[0]: maps nothing; give `to_namespace` or `to_name`"),
+        ("facets: { drop_over: 0B }", "facets.drop_over: must be more than 0; leave it out to drop none"),
+    ];
+    for (edits, expected) in rows {
+        let found = faults("drain: {}", &format!("drain: {{}}\n{edits}"));
+        assert!(matches!(found.as_slice(), [fault] if fault.starts_with(expected)), "{edits}: {found:?}");
+    }
+    let services = "path: events.jsonl, services: { a: '' } }";
+    let found = faults("path: events.jsonl }", services);
+    assert!(matches!(found.as_slice(), [fault] if fault.contains("empty namespace or service")), "{found:?}");
+    let good = "rewrite: [{ of: dataset, namespace: 's3a://(.*)', to_namespace: 's3://$1' }]\nfacets: { drop: [a], drop_over: 256KiB }";
+    assert_eq!(faults("drain: {}", &format!("drain: {{}}\n{good}")), Vec::<String>::new());
+}

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::config::{Address, AuditOutput, UpstreamAuth};
 
-const KEYS: &str = "listeners, auth, policy, limits, event, upstreams, audit, health, admin, drain";
+const KEYS: &str = "listeners, auth, policy, limits, event, rewrite, facets, upstreams, audit, health, admin, drain";
 
 /// A complete configuration; `more` is appended.
 fn complete(more: &str) -> String {

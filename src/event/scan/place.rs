@@ -6,7 +6,7 @@ use crate::event::Role;
 
 /// What a value in the document is, told by where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::event) enum Place {
     /// The document.
     Event,
     /// `run`.
@@ -90,7 +90,7 @@ pub(super) enum Shape {
 
 /// What a key stands for in its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(in crate::event) enum Key {
     /// A key that is read; its value's place.
     Read(Place),
     /// Any other key; its value's place.
@@ -115,7 +115,7 @@ impl Place {
     ///
     /// A variant is refused where the true key is read, also alone: an upstream that ignores case would read what was
     /// never judged. Elsewhere users may name things as they like.
-    pub(super) fn key(self, key: &str) -> Key {
+    pub(in crate::event) fn key(self, key: &str) -> Key {
         let Spec { names, others, .. } = self.spec();
         if let Some((_, place)) = names.iter().find(|(name, _)| *name == key) {
             return Key::Read(*place);
@@ -128,7 +128,7 @@ impl Place {
 
     /// What stands in a list at this place. Inside facets a list and its elements are one place: where a list belongs, an
     /// upstream may take a single value for a list of one.
-    pub(super) fn element(self) -> Self {
+    pub(in crate::event) fn element(self) -> Self {
         if self == Self::Inputs {
             Self::Input
         } else if self == Self::Outputs {
@@ -144,7 +144,7 @@ impl Place {
     }
 
     /// What an object here means when it names something. An entry of the `lineage` facet tells by its `type`.
-    pub(super) fn role(self, kind: Option<&str>) -> Role {
+    pub(in crate::event) fn role(self, kind: Option<&str>) -> Role {
         if self == Self::LineageEntry && kind == Some("JOB") {
             return Role::FacetJob;
         }
@@ -259,7 +259,7 @@ const DELETED: (&str, Place) = ("_deleted", Place::Anything);
 
 /// Whether `key` is not `name`, but equal to it under Unicode case folding, or in the eyes of Java, which upper-cases
 /// `ı` and lower-cases `İ` to plain letters.
-pub(super) fn is_variant(key: &str, name: &str) -> bool {
+pub(in crate::event) fn is_variant(key: &str, name: &str) -> bool {
     if key.is_ascii() {
         return key != name && key.eq_ignore_ascii_case(name);
     }

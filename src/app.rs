@@ -9,18 +9,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Readiness, control, health};
 use crate::auth::{self, Authenticator};
-use crate::config::{Address, Config, EventTime, Fault, PolicyMode, UpstreamAuth, UpstreamKind};
+use crate::config::{Address, Config, EventTime, Fault, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
 use crate::deliver::{self, Deliverer};
 use crate::event::body::{Bounds, Memory};
+use crate::event::edit::{self, Plan};
 use crate::event::{self, Rules};
-use crate::gate::{Entrance, EventRules, Gate, Observer, Policy};
+use crate::gate::{Edits, Entrance, EventRules, Gate, Observer, Policy};
 use crate::limit::{self, Limits};
 use crate::listen::{self, Bound, Certificates, Drain};
 use crate::observe::audit::{self, Audit};
 use crate::observe::metrics::Metrics;
 use crate::reload::{self, Target, Trigger};
 use crate::source::Files;
-use crate::upstream::Upstream;
+use crate::upstream::{Lookup, ResolvesBy, Upstream};
 
 /// Pause between two looks whether the keys of all issuers have come.
 const KEYS_POLL: Duration = Duration::from_millis(50);
@@ -66,6 +67,8 @@ struct Loaded {
     upstream: Arc<Upstream>,
     upstream_auth: UpstreamAuth,
     upstream_kind: UpstreamKind,
+    plan: Arc<Plan>,
+    lookup: Lookup,
     audit: Audit,
 }
 
@@ -75,6 +78,7 @@ struct Counters {
     auth: Arc<auth::Metrics>,
     limit: limit::Metrics,
     event: event::Metrics,
+    edit: edit::Metrics,
     deliver: deliver::Metrics,
     audit: audit::Metrics,
     admin: admin::Metrics,
@@ -129,8 +133,8 @@ impl App {
         let trigger = Trigger::default();
         let mut targets = loaded.reload_targets(config);
         targets.extend(sockets.admin.iter().filter_map(|(_, state)| state.reload_target()));
-        let Loaded { certificates, authenticator, limits, source, upstream, upstream_auth, upstream_kind, audit } =
-            loaded;
+        let Loaded { certificates, authenticator, limits, source, upstream, upstream_auth, upstream_kind, .. } = loaded;
+        let Loaded { plan, lookup, audit, .. } = loaded;
 
         let observer = Arc::new(Observer { audit, metrics: Arc::new(metrics) });
         let gate = Arc::new(Gate {
@@ -139,6 +143,7 @@ impl App {
             bounds: Bounds::from(&config.event),
             memory: Memory::new(config.event.memory, config.event.memory_wait, counters.event.clone()),
             rules: event_rules(config, upstream_kind),
+            edits: Edits { plan, lookup, metrics: counters.edit.clone() },
             policy: Policy { source, mode: config.policy.mode, facets: config.policy.facet_references },
             protection: upstream.protection().clone(),
             upstream: Arc::clone(upstream.name()),
@@ -225,20 +230,27 @@ impl Loaded {
         let source = policy_source(config).unwrap_or_else(|found| keep(&mut faults, found));
         let audit = Audit::open(&config.audit, counters.audit.clone())
             .map_err(|error| faults.push(Fault::new("audit.output", error.to_string())));
+        let plan = edit_plan(config).map_err(|found| faults.extend(found));
         // The backend comes last: a `file` upstream makes its file, which nobody wants of a configuration that is refused.
         let settled = if faults.is_empty() { upstream(config) } else { Err(Vec::new()) };
         let upstream = settled.map_err(|found| faults.extend(found));
-        match (authenticator, limits, upstream, audit) {
-            (Ok(authenticator), Ok(limits), Ok((upstream, settings)), Ok(audit)) if faults.is_empty() => Ok(Self {
-                certificates,
-                authenticator,
-                limits,
-                source,
-                upstream,
-                upstream_auth: settings.auth.clone(),
-                upstream_kind: settings.kind,
-                audit,
-            }),
+        match (authenticator, limits, upstream, audit, plan) {
+            (Ok(authenticator), Ok(limits), Ok((upstream, settings)), Ok(audit), Ok((plan, lookup)))
+                if faults.is_empty() =>
+            {
+                Ok(Self {
+                    certificates,
+                    authenticator,
+                    limits,
+                    source,
+                    upstream,
+                    upstream_auth: settings.auth.clone(),
+                    upstream_kind: settings.kind,
+                    plan,
+                    lookup,
+                    audit,
+                })
+            }
             _ => Err(faults),
         }
     }
@@ -273,6 +285,7 @@ impl Counters {
             auth: Arc::new(auth::Metrics::register(registry)),
             limit: limit::Metrics::register(registry),
             event: event::Metrics::register(registry),
+            edit: edit::Metrics::register(registry),
             deliver: deliver::Metrics::register(registry),
             audit: audit::Metrics::register(registry),
             admin: admin::Metrics::register(registry),
@@ -348,6 +361,16 @@ fn upstream(config: &Config) -> Result<(Arc<Upstream>, &crate::config::Upstream)
     let upstream = Upstream::new(settings);
     let upstream = upstream.map_err(|error| vec![Fault::new("upstreams[0]", error.to_string())])?;
     Ok((Arc::new(upstream), settings))
+}
+
+/// Other names of datasets matter where the backend looks datasets up by them.
+fn edit_plan(config: &Config) -> Result<(Arc<Plan>, Lookup), Vec<Fault>> {
+    let [settings] = config.upstreams.as_slice() else { return Err(Vec::new()) };
+    let lookup = Lookup::new(settings, ResolvesBy::of(settings.kind));
+    let plan = Plan::new(&config.rewrite, &config.facets, lookup.symlinks != Symlinks::Keep);
+    let plan =
+        plan.map_err(|faults| faults.into_iter().map(|fault| Fault::new("rewrite", fault)).collect::<Vec<_>>())?;
+    Ok((Arc::new(plan), lookup))
 }
 
 /// What an `eventTime` without offset means is the backend's matter. Gravitino refuses it, and DataHub, which reads events

@@ -24,6 +24,7 @@ use crate::config::{FacetReferences, PolicyMode};
 use crate::deliver::{Answered, Deliverer};
 use crate::dialect::Dialect;
 use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
+use crate::event::edit::{self, Edited};
 use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Limits, Point, Subject};
 use crate::listen::{Body, Peer};
@@ -36,8 +37,10 @@ use crate::upstream::{self, Delivery};
 
 use self::visit::Visit;
 
+pub use self::edits::Edits;
 pub use self::visit::Observer;
 
+mod edits;
 mod visit;
 
 const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
@@ -57,6 +60,8 @@ pub struct Gate {
     pub memory: Memory,
     /// What an event must be, by dialect.
     pub rules: EventRules,
+    /// How events are changed before they are judged.
+    pub edits: Edits,
     /// What callers may name.
     pub policy: Policy,
     /// What the backend cannot take.
@@ -145,9 +150,12 @@ impl Entrance {
         let (caller, roles) = gate.identify(&arrival, visit).await?;
         let collected = gate.collect(body, &arrival, self.body_timeout, visit).await?;
         let received = Instant::now();
-        let event = gate.parse(collected.bytes, arrival.endpoint.dialect, visit).await?;
-        gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&event), visit)?;
+        let rules = gate.rules.of(arrival.endpoint.dialect);
+        let edited = gate.parse(collected.bytes, rules, visit).await?;
+        gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&edited.event), visit)?;
+        let event = gate.withhold(edited, (&caller, &roles), rules, visit).await?;
         gate.judge(&event, &caller, &roles, arrival.client, visit)?;
+        gate.fit(&event)?;
         let passage = gate.protection.check(&event)?;
         Ok(Admitted { event, caller, reservation: collected.reservation, passage, received })
     }
@@ -157,6 +165,15 @@ impl Entrance {
         let peer = Subject { peer: client, ..Subject::default() };
         self.gate.charge(Point::Arrival, &peer, &Cost::default(), visit)?;
         Ok(Arrival { endpoint, head, client, at: visit.ledger.began })
+    }
+}
+
+impl EventRules {
+    fn of(&self, dialect: Dialect) -> &Arc<Rules> {
+        match dialect {
+            Dialect::Gravitino => &self.gravitino,
+            Dialect::Openlineage => &self.openlineage,
+        }
     }
 }
 
@@ -208,23 +225,21 @@ impl Gate {
         Ok(collected)
     }
 
-    async fn parse(&self, bytes: Bytes, dialect: Dialect, visit: &mut Visit) -> Result<Event, Refusal> {
+    async fn parse(&self, bytes: Bytes, rules: &Arc<Rules>, visit: &mut Visit) -> Result<Edited, Refusal> {
         let began = Instant::now();
-        let rules = match dialect {
-            Dialect::Gravitino => &self.rules.gravitino,
-            Dialect::Openlineage => &self.rules.openlineage,
-        };
         let result = if bytes.len() <= PARSED_AT_ONCE {
-            event::parse(bytes, rules)
+            edit::parse(bytes, rules, &self.edits.plan)
         } else {
-            let rules = Arc::clone(rules);
-            let parsing = tokio::task::spawn_blocking(move || event::parse(bytes, &rules));
+            let (rules, plan) = (Arc::clone(rules), Arc::clone(&self.edits.plan));
+            let parsing = tokio::task::spawn_blocking(move || edit::parse(bytes, &rules, &plan));
             parsing.await.map_err(|_| Refusal::Internal)?
         };
         visit.ledger.record.stages.event = Some(began.elapsed());
-        let event = result?;
-        visit.ledger.record.event = Some(EventPart::of(&event, self.observer.audit.max_datasets()));
-        Ok(event)
+        let edited = result?;
+        self.edits.metrics.observe(&edited.tally);
+        visit.ledger.record.edits = edited.tally.clone();
+        visit.ledger.record.event = Some(EventPart::of(&edited.event, self.observer.audit.max_datasets()));
+        Ok(edited)
     }
 
     fn judge(

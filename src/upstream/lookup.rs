@@ -28,7 +28,13 @@ impl ResolvesBy {
     /// What the backends of a kind do.
     pub fn of(kind: UpstreamKind) -> Self {
         match kind {
-            UpstreamKind::File | UpstreamKind::Openlineage | UpstreamKind::Gravitino => Self::Name,
+            UpstreamKind::File
+            | UpstreamKind::Openlineage
+            | UpstreamKind::Gravitino
+            | UpstreamKind::Datahub
+            | UpstreamKind::Polaris => Self::Name,
+            UpstreamKind::Marquez => Self::Symlinks,
+            UpstreamKind::Openmetadata => Self::Services,
         }
     }
 

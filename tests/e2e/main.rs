@@ -13,6 +13,7 @@ mod auth;
 mod bounds;
 mod delivery;
 mod drain;
+mod edits;
 mod limits;
 mod marquez;
 mod reload;

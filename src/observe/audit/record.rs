@@ -1,5 +1,6 @@
 //! What a record holds, and its JSON.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::answer::words::{outcome_detail, outcome_edges, outcome_word, refusal_
 use crate::answer::{Outcome, Refusal};
 use crate::auth::Caller;
 use crate::dialect::Dialect;
+use crate::event::edit::Tally;
 use crate::event::{Event, Kind, Role};
 
 /// Bytes of a text before it is cut; a cut text ends with [`CUT_MARK`].
@@ -36,6 +38,8 @@ pub struct Record {
     pub caller: Option<Caller>,
     /// What was sent, once it was parsed.
     pub event: Option<EventPart>,
+    /// What the gate changed in it.
+    pub edits: Tally,
     /// What the policy said.
     pub decision: Decision,
     /// The rule that decided, in the policy's words.
@@ -141,6 +145,7 @@ impl Record {
             dialect: None,
             caller: None,
             event: None,
+            edits: Tally::default(),
             decision: Decision::None,
             rule: None,
             rule_kind: "none",
@@ -201,6 +206,7 @@ impl Serialize for Record {
             caller: self.caller.as_ref().map(CallerView::of),
             token_id: self.caller.as_ref().map(|caller| Text(&caller.token_id)),
             event: self.event.as_ref().map(EventView::of),
+            edits: EditsView::of(&self.edits),
             decision: self.decision.word(),
             rule: self.rule.as_deref().map(Text),
             shadow: self.shadow,
@@ -235,6 +241,8 @@ struct RecordView<'a> {
     token_id: Option<Text<'a>>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     event: Option<EventView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edits: Option<EditsView<'a>>,
     decision: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Text<'a>>,
@@ -280,6 +288,16 @@ struct EventView<'a> {
     event_type: Option<Text<'a>>,
     datasets: Vec<DatasetView<'a>>,
     datasets_total: usize,
+}
+
+#[derive(Serialize)]
+struct EditsView<'a> {
+    rewritten: usize,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    rules: &'a BTreeMap<Arc<str>, usize>,
+    facets_dropped: usize,
+    scrubbed: usize,
+    symlinks_dropped: usize,
 }
 
 #[derive(Serialize)]
@@ -349,6 +367,15 @@ impl<'a> EventView<'a> {
             datasets: datasets.collect(),
             datasets_total: event.datasets_total,
         }
+    }
+}
+
+impl<'a> EditsView<'a> {
+    fn of(tally: &'a Tally) -> Option<Self> {
+        let Tally { rewritten, rules, facets_dropped, scrubbed, symlinks_dropped } = tally;
+        let (rewritten, facets_dropped, scrubbed) = (*rewritten, *facets_dropped, *scrubbed);
+        let view = Self { rewritten, rules, facets_dropped, scrubbed, symlinks_dropped: *symlinks_dropped };
+        (!tally.is_empty()).then_some(view)
     }
 }
 

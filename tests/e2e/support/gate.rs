@@ -31,6 +31,7 @@ pub(crate) struct Setup {
     upstream: String,
     admin: String,
     drain: String,
+    more: String,
 }
 
 pub(crate) struct Gate {
@@ -61,6 +62,7 @@ impl Setup {
             upstream: "{ name: archive, kind: file, path: accepted.jsonl }".into(),
             admin: String::new(),
             drain: "{ grace: 0s, deadline: 10s }".into(),
+            more: String::new(),
         }
     }
 
@@ -104,12 +106,17 @@ impl Setup {
         Self { admin: format!("admin: {yaml}\n"), ..self }
     }
 
+    /// More keys of the top level.
+    pub(crate) fn more(self, yaml: &str) -> Self {
+        Self { more: format!("{yaml}\n"), ..self }
+    }
+
     pub(crate) fn drain(self, yaml: &str) -> Self {
         Self { drain: yaml.into(), ..self }
     }
 
     pub(crate) fn yaml(&self) -> String {
-        let Self { listener, issuer, policy, limits, event, upstream, admin, drain, .. } = self;
+        let Self { listener, issuer, policy, limits, event, upstream, admin, drain, more, .. } = self;
         format!(
             "\
 listeners:
@@ -126,7 +133,7 @@ event: {event}
 upstreams: [{upstream}]
 audit: {{ output: audit.jsonl }}
 health: {{ address: 127.0.0.1:0 }}
-{admin}drain: {drain}
+{admin}{more}drain: {drain}
 "
         )
     }

@@ -131,6 +131,8 @@ pub enum Outcome {
         /// Its status.
         status: u16,
     },
+    /// The backend fails at this event again and again while it takes others.
+    Poison,
     /// The backend's administrator has switched lineage off.
     Disabled,
     /// The gate is ending, or has no place for the exchange: not sent.
@@ -179,4 +181,6 @@ pub enum Unknown {
     TruncatedBody,
     /// The exchange is still running; a resend gets its end.
     Pending,
+    /// No answer in time or none at all, and nothing that a resend could join (`deduplicate: 0s`).
+    Unwatched,
 }

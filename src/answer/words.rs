@@ -83,8 +83,10 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
         Outcome::Unknown(Unknown::Reset) => "unknown_reset",
         Outcome::Unknown(Unknown::TruncatedBody) => "unknown_truncated_body",
         Outcome::Unknown(Unknown::Pending) => "unknown_pending",
+        Outcome::Unknown(Unknown::Unwatched) => "unknown_unwatched",
         Outcome::BadGateway(_) => "bad_gateway",
         Outcome::Fault { .. } => "fault",
+        Outcome::Poison => "poison",
         Outcome::Disabled => "disabled",
         Outcome::NotSent => "not_sent",
     }
@@ -106,6 +108,7 @@ pub(crate) fn outcome_detail(outcome: &Outcome) -> Option<&str> {
         | Outcome::Unreachable(_)
         | Outcome::Unknown(_)
         | Outcome::Fault { .. }
+        | Outcome::Poison
         | Outcome::Disabled
         | Outcome::NotSent => None,
     }
@@ -127,6 +130,7 @@ pub(crate) fn outcome_edges(outcome: &Outcome) -> Option<u64> {
         | Outcome::Unknown(_)
         | Outcome::BadGateway(_)
         | Outcome::Fault { .. }
+        | Outcome::Poison
         | Outcome::Disabled
         | Outcome::NotSent => None,
     }
@@ -207,12 +211,14 @@ mod tests {
             Outcome::Unknown(Unknown::Reset),
             Outcome::Unknown(Unknown::TruncatedBody),
             Outcome::Unknown(Unknown::Pending),
+            Outcome::Unknown(Unknown::Unwatched),
             Outcome::BadGateway("a redirect".to_owned()),
             Outcome::Fault { status: 500 },
+            Outcome::Poison,
             Outcome::Disabled,
             Outcome::NotSent,
         ];
-        assert_words(outcomes.iter().map(outcome_word), 23);
+        assert_words(outcomes.iter().map(outcome_word), 25);
         let details: Vec<&str> = outcomes.iter().filter_map(outcome_detail).collect();
         assert_eq!(details, ["why", "a redirect"]);
         let edges: Vec<u64> = outcomes.iter().filter_map(outcome_edges).collect();

@@ -19,7 +19,7 @@ struct ErrorResponse<'a> {
 pub(super) fn answer(row: Row) -> Answer {
     let (code, r#type) = match row.kind {
         Kind::Taken => return common(row.status, &row, None),
-        Kind::Argument | Kind::Unprocessable => (1001, "IllegalArgumentException"),
+        Kind::Argument | Kind::Unprocessable | Kind::Poison => (1001, "IllegalArgumentException"),
         Kind::Unresolvable => (1001, "BadRequestException"),
         Kind::Internal => (1002, "RuntimeException"),
         Kind::NotFound => (1003, "NotFoundException"),
@@ -29,7 +29,7 @@ pub(super) fn answer(row: Row) -> Answer {
         Kind::Unauthorized => (1011, "UnauthorizedException"),
         Kind::TooMany => (1100, "TooManyRequestsException"),
     };
-    // The contract has no 422.
+    // What Gravitino itself rejects is 400 there.
     let status = if row.kind == Kind::Unprocessable { StatusCode::BAD_REQUEST } else { row.status };
     let message = clean(&row.message);
     let body = serde_json::to_string(&ErrorResponse { code, r#type, message: &message }).unwrap_or_default();

@@ -24,7 +24,7 @@ pub(super) fn answer(row: Row) -> Answer {
     let message = clean(&row.message);
     let body = match row.kind {
         Kind::Taken => return common(row.status, &row, None),
-        Kind::Unprocessable => serde_json::to_string(&Violations { errors: [&message] }),
+        Kind::Unprocessable | Kind::Poison => serde_json::to_string(&Violations { errors: [&message] }),
         Kind::Argument
         | Kind::Unresolvable
         | Kind::NotFound

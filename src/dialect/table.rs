@@ -35,6 +35,8 @@ pub(super) enum Kind {
     Unresolvable,
     /// The backend understood the event and rejects its content.
     Unprocessable,
+    /// The backend fails at the event's content.
+    Poison,
     /// No such path.
     NotFound,
     /// Not this method.
@@ -223,10 +225,22 @@ pub(super) fn reported(outcome: &Outcome) -> Row {
                 "Outcome not known yet: the lineage backend has not answered; send the event again",
             )
         }
+        Outcome::Unknown(Unknown::Unwatched) => Row::new(
+            504,
+            Kind::Connection,
+            "Gateway Timeout: outcome not known",
+            "Outcome not known: the lineage backend has not answered, and may have stored the event",
+        ),
         Outcome::BadGateway(_) => Row::misconfigured("Lineage backend misconfigured"),
         Outcome::Fault { status: _ } => Row::unavailable(
             "Service Unavailable: lineage backend failed",
             "The lineage backend failed: send the event again",
+        ),
+        Outcome::Poison => Row::new(
+            422,
+            Kind::Poison,
+            "Unprocessable Content: the lineage backend fails at this event",
+            "The lineage backend failed at this event again while it takes others: do not send it again as it is",
         ),
         Outcome::Disabled => Row::misconfigured("Lineage is switched off at the lineage backend"),
         Outcome::NotSent => Row::unavailable(

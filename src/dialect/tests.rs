@@ -263,6 +263,18 @@ fn outcome_rows() -> Vec<Row> {
             "The lineage backend failed: send the event again",
         )
         .resend(),
+        end(
+            Outcome::Poison,
+            422,
+            ARGUMENT,
+            "The lineage backend failed at this event again while it takes others: do not send it again as it is",
+        ),
+        end(
+            Outcome::Unknown(Unknown::Unwatched),
+            504,
+            BACKEND,
+            "Outcome not known: the lineage backend has not answered, and may have stored the event",
+        ),
         end(Outcome::Disabled, 501, BACKEND, "Lineage is switched off at the lineage backend"),
         end(
             Outcome::NotSent,
@@ -295,7 +307,7 @@ fn expected(dialect: Dialect, row: &Row) -> (u16, String, Option<&'static str>) 
     match (dialect, row.status) {
         (_, 201) => (201, String::new(), None),
         (Dialect::Gravitino, status) => (
-            if status == 422 { 400 } else { status },
+            if matches!(row.told, Told::Outcome(Outcome::Rejected { .. })) { 400 } else { status },
             format!(r#"{{"code":{code},"type":"{kind}","message":{message}}}"#),
             Some("application/vnd.gravitino.v1+json"),
         ),
@@ -363,6 +375,8 @@ fn outcome_number(outcome: &Outcome) -> usize {
         Outcome::Fault { .. } => 21,
         Outcome::Disabled => 22,
         Outcome::NotSent => 23,
+        Outcome::Unknown(Unknown::Unwatched) => 24,
+        Outcome::Poison => 25,
     }
 }
 
@@ -427,7 +441,7 @@ fn the_table_has_every_refusal_and_every_outcome() {
         };
     }
     assert_eq!(refusals, (0..24).collect());
-    assert_eq!(outcomes, (0..24).collect());
+    assert_eq!(outcomes, (0..26).collect());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use http::{Method, Request, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{self, Bound, Error};
-use super::readiness::{Readiness, Report};
+use super::readiness::{Described, Readiness};
 use super::serve::{self, Answer, method_not_allowed, not_found, page, text};
 use crate::config;
 use crate::observe::metrics::{CONTENT_TYPE, Metrics};
@@ -18,6 +18,8 @@ pub struct State {
     pub readiness: Arc<Readiness>,
     /// For `/metrics`.
     pub metrics: Arc<Metrics>,
+    /// For `/readyz?verbose`.
+    pub described: Vec<Described>,
 }
 
 /// Listens; [`Bound::address`] tells the port.
@@ -38,17 +40,19 @@ fn answer<B>(state: &State, request: &Request<B>) -> Answer {
     match request.uri().path() {
         "/livez" | "/readyz" | "/metrics" if !allowed => method_not_allowed("GET, HEAD"),
         "/livez" => text(StatusCode::OK, "ok\n"),
-        "/readyz" => readyz(&state.readiness.report(), wants_all(request.uri().query())),
+        "/readyz" => readyz(state, wants_all(request.uri().query())),
         "/metrics" => metrics(&state.metrics),
         _ => not_found(),
     }
 }
 
-fn readyz(report: &Report, all: bool) -> Answer {
+fn readyz(state: &State, all: bool) -> Answer {
+    let report = state.readiness.report();
     let ready = report.is_ready();
     let checks = report.checks.iter().filter(|check| all || !check.ready);
     let mut lines: String =
         checks.map(|check| format!("{}: {}\n", check.name, if check.ready { "ready" } else { "missing" })).collect();
+    lines.extend(state.described.iter().filter(|_| all).map(Described::line));
     if report.draining {
         lines.push_str("draining\n");
     } else if ready {

@@ -2,6 +2,8 @@
 //!
 //! Trouble at a source later answers 503 by itself, and takes no pod away: all of them would see it at the same time.
 
+use std::fmt;
+
 use tokio::sync::watch;
 
 /// What must have been there once, by name.
@@ -15,6 +17,12 @@ pub struct Readiness {
 pub struct Check {
     state: watch::Sender<Report>,
     index: usize,
+}
+
+/// Something whose state `/readyz?verbose` tells, and that readiness does not depend on.
+pub struct Described {
+    name: String,
+    state: Box<dyn Fn() -> &'static str + Send + Sync>,
 }
 
 /// The state of all checks at one moment.
@@ -71,6 +79,23 @@ impl Check {
             Some(check) => !std::mem::replace(&mut check.ready, true),
             None => false,
         });
+    }
+}
+
+impl Described {
+    /// `state` is asked each time.
+    pub fn new(name: String, state: impl Fn() -> &'static str + Send + Sync + 'static) -> Self {
+        Self { name, state: Box::new(state) }
+    }
+
+    pub(super) fn line(&self) -> String {
+        format!("{}: {}\n", self.name, (self.state)())
+    }
+}
+
+impl fmt::Debug for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.line().trim_end())
     }
 }
 

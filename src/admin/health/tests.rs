@@ -19,7 +19,8 @@ async fn serve_health() -> Served {
     let mut metrics = Metrics::new();
     let own = serve::Metrics::register(metrics.registry_mut());
     let readiness = Arc::new(Readiness::default());
-    let state = Arc::new(State { readiness: Arc::clone(&readiness), metrics: Arc::new(metrics) });
+    let described = vec![Described::new("circuit breaker of store".to_owned(), || "open")];
+    let state = Arc::new(State { readiness: Arc::clone(&readiness), metrics: Arc::new(metrics), described });
     let config = config::Health { address: "127.0.0.1:0".parse().expect("an address") };
     let bound = bind(&config).await.expect("bound");
     let Address::Tcp(address) = *bound.address() else { panic!("a TCP address") };
@@ -59,11 +60,11 @@ async fn live_while_it_serves_and_ready_once_everything_was_there() {
     assert_eq!(get("/readyz").await, (503, "keys of https://idp: missing\npolicy: missing\n".to_owned()));
     keys.ready();
     assert_eq!(get("/readyz").await, (503, "policy: missing\n".to_owned()));
-    let all = "keys of https://idp: ready\npolicy: missing\n";
+    let all = "keys of https://idp: ready\npolicy: missing\ncircuit breaker of store: open\n";
     assert_eq!(get("/readyz?verbose").await, (503, all.to_owned()));
     policy.ready();
     assert_eq!(get("/readyz").await, (200, "ok\n".to_owned()));
-    let all = "keys of https://idp: ready\npolicy: ready\nok\n";
+    let all = "keys of https://idp: ready\npolicy: ready\ncircuit breaker of store: open\nok\n";
     assert_eq!(get("/readyz?verbose=1").await, (200, all.to_owned()));
     served.readiness.drain();
     assert_eq!(get("/readyz").await, (503, "draining\n".to_owned()));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{self, Readiness, control, health};
+use crate::admin::{self, Described, Readiness, control, health};
 use crate::auth::{self, Authenticator};
 use crate::config::{Address, Config, EventTime, Fault, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
 use crate::deliver::{self, Deliverer};
@@ -65,6 +65,7 @@ struct Loaded {
     limits: Arc<Limits>,
     source: Option<Arc<Files>>,
     upstream: Arc<Upstream>,
+    delivery: deliver::Settings,
     upstream_auth: UpstreamAuth,
     upstream_kind: UpstreamKind,
     plan: Arc<Plan>,
@@ -134,9 +135,12 @@ impl App {
         let mut targets = loaded.reload_targets(config);
         targets.extend(sockets.admin.iter().filter_map(|(_, state)| state.reload_target()));
         let Loaded { certificates, authenticator, limits, source, upstream, upstream_auth, upstream_kind, .. } = loaded;
-        let Loaded { plan, lookup, audit, .. } = loaded;
+        let Loaded { delivery, plan, lookup, audit, .. } = loaded;
 
         let observer = Arc::new(Observer { audit, metrics: Arc::new(metrics) });
+        let name = Arc::clone(upstream.name());
+        let protection = upstream.protection().clone();
+        let deliverer = Deliverer::new(upstream, delivery, counters.deliver.clone(), drain.clone());
         let gate = Arc::new(Gate {
             authenticator: Arc::clone(&authenticator),
             limits: Arc::clone(&limits),
@@ -145,9 +149,9 @@ impl App {
             rules: event_rules(config, upstream_kind),
             edits: Edits { plan, lookup, metrics: counters.edit.clone() },
             policy: Policy { source, mode: config.policy.mode, facets: config.policy.facet_references },
-            protection: upstream.protection().clone(),
-            upstream: Arc::clone(upstream.name()),
-            deliverer: Deliverer::new(upstream, deliver::BUDGET, counters.deliver.clone(), drain.tasks().clone()),
+            protection,
+            upstream: Arc::clone(&name),
+            deliverer: deliverer.clone(),
             forwards_credentials: upstream_auth == UpstreamAuth::Forward,
             observer: Arc::clone(&observer),
         });
@@ -158,7 +162,12 @@ impl App {
         tasks.push(tokio::spawn(announce_keys(authenticator, Arc::clone(&readiness), helpers.clone())));
         tasks.push(tokio::spawn(sweep(limits, helpers.clone())));
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
-        let state = health::State { readiness: Arc::clone(&readiness), metrics: Arc::clone(&observer.metrics) };
+        let breaker = Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker());
+        let state = health::State {
+            readiness: Arc::clone(&readiness),
+            metrics: Arc::clone(&observer.metrics),
+            described: vec![breaker],
+        };
         let serving = health::serve(sockets.health, Arc::new(state), counters.admin.clone(), pages.clone());
         tasks.push(tokio::spawn(serving));
         if let Some((bound, state)) = sockets.admin {
@@ -244,6 +253,7 @@ impl Loaded {
                     limits,
                     source,
                     upstream,
+                    delivery: settings.into(),
                     upstream_auth: settings.auth.clone(),
                     upstream_kind: settings.kind,
                     plan,

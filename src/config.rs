@@ -452,9 +452,32 @@ pub struct Upstream {
     /// Time for a connection, TLS included.
     #[serde(default = "defaults::connect_timeout")]
     pub connect_timeout: Span,
-    /// Time for the whole exchange with the backend.
+    /// Time for the whole exchange with the backend, which goes on after its client was answered: longer than a client
+    /// sends an event again, so that a slow backend does not get it twice.
     #[serde(default = "defaults::upstream_timeout")]
     pub timeout: Span,
+    /// Time within which a client is answered, from the last byte of its body; at most 3500ms.
+    #[serde(default = "defaults::answer_within")]
+    pub answer_within: Span,
+    /// Exchanges with the backend at once. No caller has more than three quarters of them. Default: by kind.
+    #[serde(default)]
+    pub concurrency: Option<usize>,
+    /// Events that wait for one of them, at most for `answer_within`. No caller has more than a quarter of it.
+    #[serde(default = "defaults::upstream_queue")]
+    pub queue: usize,
+    /// How long the identical event of the same caller is answered from memory once it was delivered. `0s`: never, and
+    /// it does not join one that is on its way either.
+    #[serde(default = "defaults::deduplicate")]
+    pub deduplicate: Span,
+    /// Deliveries remembered for `deduplicate`.
+    #[serde(default = "defaults::deduplicate_entries")]
+    pub deduplicate_entries: usize,
+    /// What becomes of an event for a run that another caller began.
+    #[serde(default)]
+    pub run_binding: RunBinding,
+    /// Runs remembered for `run_binding`, each for a day after its last event.
+    #[serde(default = "defaults::run_entries")]
+    pub run_entries: usize,
     /// How long an idle connection to the backend is kept: shorter than the backend keeps it.
     #[serde(default = "defaults::upstream_idle")]
     pub idle_timeout: Span,
@@ -473,7 +496,7 @@ pub struct Upstream {
     #[serde(default)]
     pub max_event: Option<Size>,
     /// Datasets of an event that the backend takes, those that it makes of symlinks included; events with more are
-    /// refused. Default: for `marquez` as many as it writes within `timeout`, at 7 ms each; for others any number.
+    /// refused. Default: for `marquez` as many as it writes within `answer_within`, at 7 ms each; for others any number.
     #[serde(default)]
     pub max_datasets: Option<usize>,
     /// What becomes of symlinks and `dataSource` facets that the caller may not name. Default: `drop_unseen` for kinds
@@ -495,6 +518,19 @@ pub enum UnsupportedKinds {
     Refuse,
     /// Answered as taken, with the header `X-Lineage-Result: skipped`, and not sent.
     Drop,
+}
+
+/// What becomes of an event for a run that another caller began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunBinding {
+    /// Nothing: runs are not remembered.
+    Off,
+    /// It passes, and is marked in audit and metrics.
+    #[default]
+    Shadow,
+    /// It is refused, in the words for all that is not visible.
+    Enforce,
 }
 
 /// What a lineage backend is.

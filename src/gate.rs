@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::answer::{Outcome, Refusal};
 use crate::auth::{Authenticator, Caller};
 use crate::config::{FacetReferences, PolicyMode};
-use crate::deliver::{Answered, Deliverer};
+use crate::deliver::Deliverer;
 use crate::dialect::Dialect;
 use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
 use crate::event::edit::{self, Edited};
@@ -295,13 +295,15 @@ impl Gate {
 
     async fn deliver(&self, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
         let Admitted { event, caller, reservation, passage, received } = admitted;
-        let Visit { mut ledger, voice } = visit;
         if let Passage::Drop(why) = passage {
-            let dropped = Outcome::NoEffect(why);
-            let response = voice.report(&dropped);
-            ledger.end(dropped, Duration::ZERO, Answered::InTime);
-            return response;
+            return visit.skip(Outcome::NoEffect(why));
         }
+        let claim = match self.deliverer.claim(&caller, event.run_id.as_deref(), event.job.as_ref()) {
+            Ok(claim) => claim,
+            Err(refusal) => return visit.refuse_run(refusal),
+        };
+        let Visit { mut ledger, voice } = visit;
+        ledger.record.run_conflict = claim.conflict();
         let delivery = Delivery {
             draws_edges: upstream::draws_edges(&event),
             body: event.body,
@@ -312,8 +314,9 @@ impl Gate {
             caller,
         };
         ledger.record.upstream = Some(Arc::clone(&self.upstream));
-        let exchange = self.deliverer.submit(delivery, received, move |outcome, took, answered| {
-            ledger.end(outcome, took, answered);
+        let exchange = self.deliverer.submit(delivery, received, move |end| {
+            claim.settle(&end.outcome);
+            ledger.end(end);
             drop(reservation);
         });
         voice.report(&exchange.outcome().await)

@@ -191,6 +191,15 @@ impl Upstream {
         }
     }
 
+    /// Whether the backend's own health check passes: any answer below 500 to a GET that costs it little. A file is
+    /// always healthy.
+    pub async fn is_healthy(&self) -> bool {
+        match &self.kind {
+            Kind::File(_) => true,
+            Kind::Http(http) => http.get().await.is_ok_and(|raw| raw.status.as_u16() < 500),
+        }
+    }
+
     /// The files whose change wants a [`reload`](Self::reload): credential, CA and client certificate.
     pub fn watched(&self) -> Vec<PathBuf> {
         match &self.kind {

@@ -48,8 +48,29 @@ pub(super) fn connect_timeout() -> Span {
     Span::secs(1)
 }
 
+/// Longer than the six sendings of the Python client, five pauses included (facts: marquez and clients 3).
 pub(super) fn upstream_timeout() -> Span {
-    Span::secs(3)
+    Span::secs(30)
+}
+
+pub(super) fn answer_within() -> Span {
+    Span::millis(3_500)
+}
+
+pub(super) fn upstream_queue() -> usize {
+    256
+}
+
+pub(super) fn deduplicate() -> Span {
+    Span::secs(600)
+}
+
+pub(super) fn deduplicate_entries() -> usize {
+    25_000
+}
+
+pub(super) fn run_entries() -> usize {
+    50_000
 }
 
 pub(super) fn limit_keys() -> usize {

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderName};
@@ -11,8 +10,8 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::answer::{Outcome, Refusal, Unknown};
-use crate::deliver::Answered;
+use crate::answer::{Outcome, Refusal};
+use crate::deliver::{Answered, End, RunConflict};
 use crate::dialect::{self, Answer, Dialect};
 use crate::event::Event;
 use crate::limit::{Exceeded, Standings};
@@ -102,10 +101,27 @@ impl Visit {
         }
     }
 
+    /// The event's run belongs to another caller.
+    pub(super) fn refuse_run(mut self, refusal: Refusal) -> Response<Full<Bytes>> {
+        self.ledger.record.run_conflict = Some(RunConflict::OtherCaller);
+        self.refuse(refusal)
+    }
+
     pub(super) fn refuse(self, refusal: Refusal) -> Response<Full<Bytes>> {
         let Self { mut ledger, voice } = self;
         let answer = dialect::refuse(voice.dialect, &refusal);
         ledger.record.refusal = Some(refusal);
+        ledger.close(Some(&answer));
+        voice.say(answer)
+    }
+}
+
+impl Visit {
+    /// Ends the request without an exchange: what became of the event is known beforehand.
+    pub(super) fn skip(self, outcome: Outcome) -> Response<Full<Bytes>> {
+        let Self { mut ledger, voice } = self;
+        let answer = dialect::report(voice.dialect, &outcome);
+        ledger.record.outcome = Some(outcome);
         ledger.close(Some(&answer));
         voice.say(answer)
     }
@@ -150,17 +166,14 @@ impl Ledger {
         self.record.rule = Some(format!("{place}{}", denied.why));
     }
 
-    /// The exchange with the backend has ended, and `answered` tells what the client knows of it.
-    pub(super) fn end(mut self, outcome: Outcome, took: Duration, answered: Answered) {
+    /// The exchange with the backend has ended.
+    pub(super) fn end(mut self, end: End) {
         let dialect = self.record.dialect.unwrap_or_default();
-        let told = match answered {
-            Answered::InTime => Some(dialect::report(dialect, &outcome)),
-            Answered::Late => Some(dialect::report(dialect, &Outcome::Unknown(Unknown::Pending))),
-            Answered::ClientGone => None,
-        };
-        self.record.late = answered == Answered::Late;
-        self.record.stages.deliver = Some(took);
-        self.record.outcome = Some(outcome);
+        let told = end.told().map(|outcome| dialect::report(dialect, &outcome));
+        self.record.late = end.answered == Answered::Late;
+        self.record.duplicate = end.duplicate;
+        self.record.stages.deliver = Some(end.took);
+        self.record.outcome = Some(end.outcome);
         self.close(told.as_ref());
     }
 

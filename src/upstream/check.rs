@@ -10,8 +10,14 @@ use super::contract::Contract;
 use super::endpoint::Endpoint;
 use super::lookup::ResolvesBy;
 
-/// The longest exchange that leaves room for an answer inside 4 s (DESIGN: section 4, rule 6).
-const LONGEST_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// An exchange that goes on for longer than this waits for nothing.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What leaves room for an answer inside 4 s (DESIGN: section 4, rule 6).
+const LONGEST_ANSWER: Duration = Duration::from_millis(3_500);
+
+/// Bounds what is kept in memory.
+const LONGEST_DEDUPLICATION: Duration = Duration::from_secs(86_400);
 
 /// Gravitino's and Marquez' web server closes idle connections after 30 s (facts: gravitino-real 7.8).
 const JETTY_IDLE: Duration = Duration::from_secs(30);
@@ -53,7 +59,11 @@ pub fn check(config: &config::Upstream) -> Vec<String> {
 fn timing(config: &config::Upstream) -> Vec<String> {
     let mut faults = Vec::new();
     if config.timeout.0 > LONGEST_TIMEOUT {
-        faults.push(format!("`timeout` is {}: at most 3500ms, since clients give up at 5s", config.timeout));
+        faults.push(format!("`timeout` is {}: at most 5m", config.timeout));
+    }
+    if config.answer_within.0 > LONGEST_ANSWER || config.answer_within.0.is_zero() {
+        let answer = config.answer_within;
+        faults.push(format!("`answer_within` is {answer}: above 0, at most 3500ms, since clients give up at 5s"));
     }
     if config.timeout.0.is_zero() || config.connect_timeout.0.is_zero() {
         faults.push("`timeout` and `connect_timeout` must be above 0".to_owned());
@@ -70,9 +80,16 @@ fn bounds(config: &config::Upstream) -> Vec<String> {
     let zero = [
         ("max_event", config.max_event.is_some_and(|size| size.bytes() == 0)),
         ("max_datasets", config.max_datasets == Some(0)),
+        ("concurrency", config.concurrency == Some(0)),
+        ("deduplicate_entries", config.deduplicate_entries == 0),
+        ("run_entries", config.run_entries == 0),
     ];
-    let zero = zero.into_iter().filter(|(_, zero)| *zero);
-    zero.map(|(key, _)| format!("`{key}` must be above 0: without it the bound of the kind holds")).collect()
+    let zero = zero.into_iter().filter(|(_, is_zero)| *is_zero);
+    let mut faults: Vec<String> = zero.map(|(key, _)| format!("`{key}` must be above 0")).collect();
+    if config.deduplicate.0 > LONGEST_DEDUPLICATION {
+        faults.push(format!("`deduplicate` is {}: at most 1d", config.deduplicate));
+    }
+    faults
 }
 
 fn file(config: &config::Upstream) -> Vec<String> {
@@ -162,7 +179,7 @@ mod tests {
             r#"{"name":"u","kind":"openmetadata","url":"https://om","auth":{"bearer_file":"/t"},"unsupported_kinds":"drop"}"#,
             r#"{"name":"u","kind":"datahub","url":"http://gms:8080"}"#,
             r#"{"name":"u","kind":"polaris","url":"https://polaris","auth":"forward"}"#,
-            r#"{"name":"u","kind":"gravitino","url":"https://g","timeout":"3500ms","auth":{"header": "X-Api-Key", "file": "/k"},
+            r#"{"name":"u","kind":"gravitino","url":"https://g","timeout":"5m","queue":0,"deduplicate":"0s","auth":{"header": "X-Api-Key", "file": "/k"},
                 "ca_file":"/ca.pem","client_certificate":{"certificate":"/c","key":"/k"}}"#,
         ];
         for json in sound {
@@ -208,8 +225,14 @@ mod tests {
             (r#"{"name":"u","kind":"marquez"}"#, "needs `url`"),
             (r#"{"name":"u","kind":"marquez","url":"http://h","max_datasets":0}"#, "`max_datasets` must be above 0"),
             (r#"{"name":"u","kind":"file","path":"/f","max_event":"0B"}"#, "`max_event` must be above 0"),
-            (r#"{"name":"u","kind":"gravitino","url":"http://h","timeout":"4s"}"#, "3500ms"),
-            (r#"{"name":"u","kind":"gravitino","url":"http://h","connect_timeout":"3s"}"#, "must be below"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","timeout":"301s"}"#, "at most 5m"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","answer_within":"4s"}"#, "3500ms"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","answer_within":"0s"}"#, "above 0"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","concurrency":0}"#, "`concurrency` must be above 0"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","deduplicate_entries":0}"#, "above 0"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","run_entries":0}"#, "above 0"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","deduplicate":"2d"}"#, "at most 1d"),
+            (r#"{"name":"u","kind":"gravitino","url":"http://h","connect_timeout":"30s"}"#, "must be below"),
             (r#"{"name":"u","kind":"gravitino","url":"http://h","connect_timeout":"0s"}"#, "above 0"),
         ];
         for (json, words) in cases {
@@ -221,7 +244,7 @@ mod tests {
 
     #[test]
     fn all_faults_are_told_together() {
-        let faults = faults(r#"{"name":"u","kind":"file","url":"http://h","auth":"forward","timeout":"9s"}"#);
+        let faults = faults(r#"{"name":"u","kind":"file","url":"http://h","auth":"forward","timeout":"9m"}"#);
         assert_eq!(faults.len(), 4, "{faults:?}");
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::{AlertDescription, ClientConfig};
@@ -62,7 +62,11 @@ pub(super) struct Progress {
 
 /// The system's resolver, with an error that can be told from others.
 #[derive(Clone)]
-pub(super) struct Resolver(GaiResolver);
+pub(super) enum Resolver {
+    System(GaiResolver),
+    #[cfg(test)]
+    Fixed(Vec<std::net::SocketAddr>),
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot resolve")]
@@ -70,7 +74,12 @@ pub(super) struct ResolveError(#[source] io::Error);
 
 impl Connector {
     pub(super) fn new(tls: Arc<ClientConfig>, timeout: Duration) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
+        Self::with(Resolver::System(GaiResolver::new()), tls, timeout)
+    }
+
+    /// hyper-util tries the addresses one after the other, each for its part of the time.
+    fn with(resolver: Resolver, tls: Arc<ClientConfig>, timeout: Duration) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(timeout));
@@ -157,17 +166,27 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 }
 
 impl Service<Name> for Resolver {
-    type Response = GaiAddrs;
+    type Response = std::vec::IntoIter<std::net::SocketAddr>;
     type Error = ResolveError;
-    type Future = Pin<Box<dyn Future<Output = Result<GaiAddrs, ResolveError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
-        self.0.poll_ready(cx).map_err(ResolveError)
+        match self {
+            Self::System(resolver) => resolver.poll_ready(cx).map_err(ResolveError),
+            #[cfg(test)]
+            Self::Fixed(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let resolving = self.0.call(name);
-        Box::pin(async move { resolving.await.map_err(ResolveError) })
+        match self {
+            Self::System(resolver) => {
+                let resolving = resolver.call(name);
+                Box::pin(async move { Ok(resolving.await.map_err(ResolveError)?.collect::<Vec<_>>().into_iter()) })
+            }
+            #[cfg(test)]
+            Self::Fixed(addresses) => Box::pin(std::future::ready(Ok(addresses.clone().into_iter()))),
+        }
     }
 }
 
@@ -257,6 +276,21 @@ mod tests {
 
     use super::*;
     use crate::upstream::fake;
+
+    #[tokio::test]
+    async fn the_next_address_of_a_name_is_tried_where_one_does_not_connect() {
+        let (listener, port) = fake::listen().await;
+        let addresses =
+            ["127.0.0.2", "127.0.0.3", "127.0.0.1"].map(|ip| (ip.parse::<std::net::IpAddr>().unwrap(), port));
+        let resolver = Resolver::Fixed(addresses.map(std::net::SocketAddr::from).to_vec());
+        let tls = Arc::new(crate::upstream::tls::unused().unwrap());
+        let mut connector = Connector::with(resolver, tls, Duration::from_secs(5));
+        let uri: Uri = format!("http://two.example.com:{port}/").parse().unwrap();
+        assert!(connector.call(uri.clone()).await.is_ok());
+        listener.accept().await.unwrap();
+        drop(listener);
+        assert_eq!(connector.call(uri).await.err(), Some(ConnectError::Connect));
+    }
 
     #[tokio::test]
     async fn an_answer_can_be_read_after_a_write_failed() {

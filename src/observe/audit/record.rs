@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::answer::words::{outcome_detail, outcome_edges, outcome_word, refusal_detail, refusal_word};
 use crate::answer::{Outcome, Refusal};
 use crate::auth::Caller;
+use crate::deliver::{Duplicate, RunConflict};
 use crate::dialect::Dialect;
 use crate::event::edit::Tally;
 use crate::event::{Event, Kind, Role};
@@ -54,6 +55,10 @@ pub struct Record {
     pub upstream: Option<Arc<str>>,
     /// What became of the event there.
     pub outcome: Option<Outcome>,
+    /// Why it was not sent there for this request, if another brought it there.
+    pub duplicate: Option<Duplicate>,
+    /// How it does not fit to whom its run belongs.
+    pub run_conflict: Option<RunConflict>,
     /// The status that the upstream answered.
     pub upstream_status: Option<u16>,
     /// The status that the client was answered; none if it left before.
@@ -153,6 +158,8 @@ impl Record {
             refusal: None,
             upstream: None,
             outcome: None,
+            duplicate: None,
+            run_conflict: None,
             upstream_status: None,
             status: None,
             client_gone: false,
@@ -216,6 +223,8 @@ impl Serialize for Record {
             outcome: outcome.map(outcome_word),
             outcome_detail: outcome.and_then(outcome_detail).map(Text),
             edges: outcome.and_then(outcome_edges),
+            duplicate: self.duplicate.map(Duplicate::word),
+            run_conflict: self.run_conflict.map(RunConflict::word),
             upstream_status: self.upstream_status,
             status: self.status,
             client_gone: self.client_gone,
@@ -259,6 +268,10 @@ struct RecordView<'a> {
     outcome_detail: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     edges: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_conflict: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream_status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -140,7 +140,7 @@ fn the_number_of_datasets_is_bounded_by_the_time_that_marquez_has() {
     let marquez = protection(&json!({ "kind": "marquez" }));
     assert_eq!(broken(&marquez, &many(428)), None);
     assert_eq!(broken(&marquez, &many(429)), rule(428));
-    let slow = protection(&json!({ "kind": "marquez", "timeout": "1400ms" }));
+    let slow = protection(&json!({ "kind": "marquez", "answer_within": "1400ms" }));
     assert_eq!(broken(&slow, &many(201)), rule(200));
     let configured = protection(&json!({ "kind": "marquez", "max_datasets": 1000 }));
     assert_eq!(broken(&configured, &many(1000)), None);

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+pub use self::batch::{BatchReport, Counts, End, NotAttempted};
 pub use self::words::{outcome_word, refusal_word};
 
+mod batch;
 pub(crate) mod words;
 
 /// Why the gate itself says no.

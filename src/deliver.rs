@@ -41,6 +41,7 @@ pub use self::metrics::Metrics;
 pub use self::runs::{Claim, RunConflict};
 pub use self::waiter::{Answered, Duplicate, End, Handle};
 
+pub mod batch;
 mod breaker;
 mod duplicates;
 mod exchange;

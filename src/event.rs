@@ -13,6 +13,7 @@ use crate::answer::Refusal;
 pub use crate::config::EventKind as Kind;
 use crate::config::{self, EventTime};
 
+pub mod batch;
 pub mod body;
 mod check;
 pub mod edit;

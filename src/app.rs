@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Described, Readiness, control, health};
 use crate::auth::{self, Authenticator};
-use crate::config::{Address, Config, EventTime, Fault, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
+use crate::config::{Address, Config, EventTime, Fault, Listener, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
 use crate::deliver::{self, Deliverer};
+use crate::dialect::Dialect;
 use crate::event::body::{Bounds, Memory};
 use crate::event::edit::{self, Plan};
 use crate::event::{self, Rules};
@@ -20,6 +21,7 @@ use crate::listen::{self, Bound, Certificates, Drain};
 use crate::observe::audit::{self, Audit};
 use crate::observe::metrics::Metrics;
 use crate::reload::{self, Target, Trigger};
+use crate::route::Paths;
 use crate::source::Files;
 use crate::upstream::{Lookup, ResolvesBy, Upstream};
 
@@ -148,6 +150,8 @@ impl App {
             memory: Memory::new(config.event.memory, config.event.memory_wait, counters.event.clone()),
             rules: event_rules(config, upstream_kind),
             edits: Edits { plan, lookup, metrics: counters.edit.clone() },
+            max_batch: config.event.max_batch,
+            batch_policy: config.event.batch_policy,
             policy: Policy { source, mode: config.policy.mode, facets: config.policy.facet_references },
             protection,
             upstream: Arc::clone(&name),
@@ -177,7 +181,7 @@ impl App {
         for ((listener, bound), certificates) in config.listeners.iter().zip(sockets.listeners).zip(certificates) {
             let entrance = Arc::new(Entrance {
                 gate: Arc::clone(&gate),
-                dialect: listener.dialect,
+                paths: paths(listener),
                 trusted_proxies: listener.trusted_proxies.clone(),
                 body_timeout: listener.body_timeout.0,
             });
@@ -383,6 +387,14 @@ fn edit_plan(config: &Config) -> Result<(Arc<Plan>, Lookup), Vec<Fault>> {
     Ok((Arc::new(plan), lookup))
 }
 
+fn paths(listener: &Listener) -> Paths {
+    Paths {
+        prefix: listener.path_prefix.clone(),
+        default: Dialect::new(listener.dialect, listener.openmetadata),
+        openmetadata: listener.openmetadata,
+    }
+}
+
 /// What an `eventTime` without offset means is the backend's matter. Gravitino refuses it, and DataHub, which reads events
 /// with the same library, fails at it. Marquez takes it (facts: marquez-and-clients-real 1), OpenMetadata's contract has all
 /// times in UTC, and others are not known to mind.
@@ -399,6 +411,7 @@ fn event_rules(config: &Config, kind: UpstreamKind) -> EventRules {
     };
     EventRules {
         gravitino: Arc::new(Rules::new(&config.event, EventTime::RequireOffset, true)),
+        openmetadata: Arc::new(Rules::new(&config.event, default_time, true)),
         openlineage: Arc::new(Rules::new(&config.event, default_time, false)),
     }
 }

@@ -85,9 +85,16 @@ pub struct Listener {
     /// Whether plain HTTP is allowed on an address that others can reach.
     #[serde(default)]
     pub plaintext: Plaintext,
-    /// The dialect of paths that do not tell it: `/`.
+    /// The dialect of paths that do not tell it: `/`, and `path_prefix` alone.
     #[serde(default)]
     pub dialect: DialectName,
+    /// The release of OpenMetadata whose answers its clients get.
+    #[serde(default)]
+    pub openmetadata: OpenmetadataRelease,
+    /// A path before the paths of all dialects, such as `/team`. They are served without it too, since some clients drop
+    /// it: it cannot keep tenants apart.
+    #[serde(default)]
+    pub path_prefix: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed, as networks in CIDR form.
     #[serde(default, deserialize_with = "text::networks")]
     #[schemars(with = "Vec<String>")]
@@ -148,9 +155,23 @@ pub enum Plaintext {
 pub enum DialectName {
     /// Apache Gravitino: `/api/lineage`.
     Gravitino,
-    /// Plain OpenLineage, as Marquez takes it: `/api/v1/lineage`.
+    /// OpenMetadata: `/api/v1/openlineage/lineage`, batches at `/api/v1/openlineage/lineage/batch`.
+    Openmetadata,
+    /// Plain OpenLineage, as Marquez takes it: `/api/v1/lineage`, batches at `/api/v1/lineage/batch`.
     #[default]
     Openlineage,
+}
+
+/// A release of OpenMetadata. They answer an event without effect, and a batch that failed, differently.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum OpenmetadataRelease {
+    /// 200 for every event that was processed, also one that wrote no edge.
+    #[default]
+    #[serde(rename = "2.0")]
+    V2_0,
+    /// 400 for an event whose datasets it does not know, and for a batch of which every event failed.
+    #[serde(rename = "2.1")]
+    V2_1,
 }
 
 /// Bounds of HTTP/1.1 connections.
@@ -395,12 +416,28 @@ pub struct Event {
     pub memory_wait: Span,
     /// Depth of nesting.
     pub max_depth: usize,
-    /// References that one event may hold, facets included.
+    /// References that one event may hold, facets included. All events of a batch together may hold ten times as many.
     pub max_references: usize,
+    /// Events that one batch may hold. Each has an audit record: of far more than 1,000 at once, some may be lost where
+    /// the audit's output is slow.
+    pub max_batch: usize,
+    /// What becomes of a batch of which some events are refused.
+    pub batch_policy: BatchPolicy,
     /// What becomes of an `eventTime` without offset. Default: by upstream kind.
     pub event_time: Option<EventTime>,
     /// Kinds of event that are accepted. Gravitino's contract takes run events only, whatever stands here.
     pub kinds: Vec<EventKind>,
+}
+
+/// What becomes of a batch of which some events are refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchPolicy {
+    /// The others are delivered, and the answer names those that are refused.
+    #[default]
+    Partial,
+    /// Nothing is delivered.
+    AllOrNothing,
 }
 
 /// What becomes of an `eventTime` without offset. It is forwarded unchanged in any case.

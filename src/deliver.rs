@@ -129,6 +129,11 @@ fn default_concurrency(kind: UpstreamKind) -> usize {
 }
 
 impl Deliverer {
+    /// The time within which a waiting client is answered.
+    pub(crate) fn budget(&self) -> Duration {
+        self.shared.settings.budget
+    }
+
     /// Exchanges run as tasks of `drain`, and are given up when it gives up.
     pub fn new(upstream: Arc<Upstream>, settings: Settings, metrics: Metrics, drain: Drain) -> Self {
         let entries = if settings.deduplicate.is_zero() { 0 } else { settings.deduplicate_entries };

@@ -16,18 +16,31 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use hyper::ext::ReasonPhrase;
 
-use crate::answer::{Outcome, Refusal};
-
-pub use crate::config::DialectName as Dialect;
+use crate::answer::{BatchReport, Outcome, Refusal};
+use crate::config::DialectName;
+pub use crate::config::OpenmetadataRelease;
 
 use self::table::Row;
 
+mod batch;
 mod gravitino;
 mod openlineage;
+mod openmetadata;
 mod table;
 
 /// Longest message, in bytes of the JSON that it becomes: an answer lands in the log of a Spark driver as it is.
 const LONGEST_MESSAGE: usize = 900;
+
+/// The contract that a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Apache Gravitino.
+    Gravitino,
+    /// OpenMetadata, with the answers of a release.
+    Openmetadata(OpenmetadataRelease),
+    /// Plain OpenLineage, as Marquez takes it.
+    Openlineage,
+}
 
 /// What a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +65,17 @@ pub fn refuse(dialect: Dialect, refusal: &Refusal) -> Answer {
 
 /// The answer to a request whose event was handed to the backend.
 pub fn report(dialect: Dialect, outcome: &Outcome) -> Answer {
-    answer(dialect, table::reported(outcome))
+    match dialect {
+        Dialect::Openmetadata(release) => openmetadata::report(release, outcome),
+        Dialect::Gravitino | Dialect::Openlineage => answer(dialect, table::reported(outcome)),
+    }
+}
+
+/// The answer to a batch whose events were judged one by one.
+///
+/// Gravitino's contract has no batches: should one come in its dialect, it is answered as OpenLineage's.
+pub fn report_batch(dialect: Dialect, report: &BatchReport) -> Answer {
+    batch::answer(dialect, report)
 }
 
 /// Makes the response, `Content-Length` included; over HTTP/1.1 with the reason phrase and, where it must, with
@@ -71,6 +94,23 @@ pub fn into_response(answer: Answer, http1: bool) -> Response<Full<Bytes>> {
         response.extensions_mut().insert(phrase);
     }
     response
+}
+
+impl Dialect {
+    /// The configured dialect; `release` is whose answers OpenMetadata's clients get.
+    pub fn new(name: DialectName, release: OpenmetadataRelease) -> Self {
+        match name {
+            DialectName::Gravitino => Self::Gravitino,
+            DialectName::Openmetadata => Self::Openmetadata(release),
+            DialectName::Openlineage => Self::Openlineage,
+        }
+    }
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self::new(DialectName::default(), OpenmetadataRelease::default())
+    }
 }
 
 impl Answer {
@@ -99,6 +139,7 @@ impl Answer {
 fn answer(dialect: Dialect, row: Row) -> Answer {
     match dialect {
         Dialect::Gravitino => gravitino::answer(row),
+        Dialect::Openmetadata(_) => openmetadata::answer(row),
         Dialect::Openlineage => openlineage::answer(row),
     }
 }
@@ -128,7 +169,12 @@ fn common(status: StatusCode, row: &Row, body: Option<(&'static str, String)>) -
 
 /// A message in one line of bounded length: without control characters and line separators, cut where it is too long.
 fn clean(message: &str) -> String {
-    let mut left = LONGEST_MESSAGE;
+    cleaned(message, LONGEST_MESSAGE)
+}
+
+/// As [`clean`], at most `longest` bytes of JSON.
+fn cleaned(message: &str, longest: usize) -> String {
+    let mut left = longest;
     let mut text = String::new();
     for c in message.chars() {
         let c = if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c };

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Outcome, Refusal};
 use crate::auth::{Authenticator, Caller};
-use crate::config::{FacetReferences, PolicyMode};
+use crate::config::{BatchPolicy, FacetReferences, PolicyMode};
 use crate::deliver::Deliverer;
 use crate::dialect::Dialect;
 use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
@@ -30,16 +30,17 @@ use crate::limit::{Cost, Limits, Point, Subject};
 use crate::listen::{Body, Peer};
 use crate::observe::audit::{self, EventPart};
 use crate::policy::{self, ActiveRoles, GovernedBy, Identity, Judgement};
-use crate::route::{self, Endpoint};
+use crate::route::{self, Endpoint, Paths, Payload};
 use crate::source::Files;
 use crate::upstream::protect::{Passage, Protection};
 use crate::upstream::{self, Delivery};
 
-use self::visit::Visit;
+use self::visit::{Ledger, Visit};
 
 pub use self::edits::Edits;
 pub use self::visit::Observer;
 
+mod batch;
 mod edits;
 mod visit;
 
@@ -62,6 +63,10 @@ pub struct Gate {
     pub rules: EventRules,
     /// How events are changed before they are judged.
     pub edits: Edits,
+    /// How many events a batch may hold.
+    pub max_batch: usize,
+    /// What becomes of a batch of which some events are refused.
+    pub batch_policy: BatchPolicy,
     /// What callers may name.
     pub policy: Policy,
     /// What the backend cannot take.
@@ -80,6 +85,8 @@ pub struct Gate {
 pub struct EventRules {
     /// Gravitino's contract takes run events only.
     pub gravitino: Arc<Rules>,
+    /// OpenMetadata's contract takes run events only.
+    pub openmetadata: Arc<Rules>,
     /// Every configured kind.
     pub openlineage: Arc<Rules>,
 }
@@ -98,8 +105,8 @@ pub struct Policy {
 pub struct Entrance {
     /// The stages.
     pub gate: Arc<Gate>,
-    /// The dialect of `/`.
-    pub dialect: Dialect,
+    /// Which paths it serves.
+    pub paths: Paths,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Time for a body, from its head to its last byte.
@@ -129,31 +136,31 @@ impl Entrance {
     /// on, and the audit record is written in any case.
     pub async fn pass(&self, request: Request<Body>, peer: Peer) -> Response<Full<Bytes>> {
         let client = peer.client_address(request.headers(), &self.trusted_proxies);
-        let mut visit = Visit::begin(&self.gate.observer, &request, &peer, client, self.dialect);
+        let mut visit = Visit::begin(&self.gate.observer, &request, &peer, client, &self.paths);
         let (head, body) = request.into_parts();
         let forwarded = Forwarded::of(&head.headers, self.gate.forwards_credentials);
-        match self.admit(head, body, client, &mut visit).await {
+        let arrival = match self.arrive(head, client, &mut visit) {
+            Ok(arrival) => arrival,
+            Err(refusal) => return visit.refuse(refusal),
+        };
+        if let Payload::Batch(envelope) = arrival.endpoint.payload {
+            return self.pass_batch(arrival, envelope, body, forwarded, visit).await;
+        }
+        match self.admit(arrival, body, &mut visit).await {
             Ok(admitted) => self.gate.deliver(admitted, forwarded, visit).await,
             Err(refusal) => visit.refuse(refusal),
         }
     }
 
-    async fn admit(
-        &self,
-        head: Parts,
-        body: Body,
-        client: Option<IpAddr>,
-        visit: &mut Visit,
-    ) -> Result<Admitted, Refusal> {
+    async fn admit(&self, arrival: Arrival, body: Body, visit: &mut Visit) -> Result<Admitted, Refusal> {
         let gate = &*self.gate;
-        let arrival = self.arrive(head, client, visit)?;
         let (caller, roles) = gate.identify(&arrival, visit).await?;
         let collected = gate.collect(body, &arrival, self.body_timeout, visit).await?;
         let received = Instant::now();
         let rules = gate.rules.of(arrival.endpoint.dialect);
         let edited = gate.parse(collected.bytes, rules, visit).await?;
         gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&edited.event), visit)?;
-        let event = gate.withhold(edited, (&caller, &roles), rules, visit).await?;
+        let event = gate.withhold(edited, (&caller, &roles), rules, &mut visit.ledger).await?;
         gate.judge(&event, &caller, &roles, arrival.client, visit)?;
         gate.fit(&event)?;
         let passage = gate.protection.check(&event)?;
@@ -161,19 +168,10 @@ impl Entrance {
     }
 
     fn arrive(&self, head: Parts, client: Option<IpAddr>, visit: &mut Visit) -> Result<Arrival, Refusal> {
-        let endpoint = route::route(&head.method, &head.uri, self.dialect)?;
+        let endpoint = route::route(&head.method, &head.uri, &self.paths)?;
         let peer = Subject { peer: client, ..Subject::default() };
         self.gate.charge(Point::Arrival, &peer, &Cost::default(), visit)?;
         Ok(Arrival { endpoint, head, client, at: visit.ledger.began })
-    }
-}
-
-impl EventRules {
-    fn of(&self, dialect: Dialect) -> &Arc<Rules> {
-        match dialect {
-            Dialect::Gravitino => &self.gravitino,
-            Dialect::Openlineage => &self.openlineage,
-        }
     }
 }
 
@@ -186,7 +184,7 @@ impl Arrival {
     fn active_roles(&self) -> Result<ActiveRoles, Refusal> {
         let value = match self.endpoint.dialect {
             Dialect::Gravitino => self.head.headers.get(ACTIVE_ROLES),
-            Dialect::Openlineage => None,
+            Dialect::Openmetadata(_) | Dialect::Openlineage => None,
         };
         let unreadable = || Refusal::MalformedRoles(format!("`{ACTIVE_ROLES}` is no text"));
         let value = value.map(|value| std::str::from_utf8(value.as_bytes())).transpose().map_err(|_| unreadable())?;
@@ -236,10 +234,14 @@ impl Gate {
         };
         visit.ledger.record.stages.event = Some(began.elapsed());
         let edited = result?;
-        self.edits.metrics.observe(&edited.tally);
-        visit.ledger.record.edits = edited.tally.clone();
-        visit.ledger.record.event = Some(EventPart::of(&edited.event, self.observer.audit.max_datasets()));
+        self.note(&edited, &mut visit.ledger);
         Ok(edited)
+    }
+
+    fn note(&self, edited: &Edited, ledger: &mut Ledger) {
+        self.edits.metrics.observe(&edited.tally);
+        ledger.record.edits = edited.tally.clone();
+        ledger.record.event = Some(EventPart::of(&edited.event, self.observer.audit.max_datasets()));
     }
 
     fn judge(
@@ -250,43 +252,41 @@ impl Gate {
         client: Option<IpAddr>,
         visit: &mut Visit,
     ) -> Result<(), Refusal> {
-        let Some(source) = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off) else {
-            return Ok(());
-        };
         let began = Instant::now();
-        let who = Identity { subject: &caller.subject, groups: &caller.groups };
-        let judgement = policy::judge(&source.world(), &who, roles, event, self.policy.facets);
+        let verdict = self.verdict(event, caller, roles, &mut visit.ledger);
         visit.ledger.record.stages.policy = Some(began.elapsed());
-        match judgement {
+        let governed_by = verdict?;
+        let (metalake, namespace) = governor(&governed_by, event);
+        let subject = Subject { peer: client, caller: Some(caller), metalake, namespace };
+        self.charge(Point::Judged, &subject, &cost(event), visit)
+    }
+
+    /// Asks the policy, and notes its answer. What governs an event that is only let through is nothing.
+    fn verdict(
+        &self,
+        event: &Event,
+        caller: &Caller,
+        roles: &ActiveRoles,
+        ledger: &mut Ledger,
+    ) -> Result<GovernedBy, Refusal> {
+        let Some(source) = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off) else {
+            return Ok(GovernedBy::Nothing);
+        };
+        let who = Identity { subject: &caller.subject, groups: &caller.groups };
+        match policy::judge(&source.world(), &who, roles, event, self.policy.facets) {
             Judgement::Allowed { governed_by } => {
-                visit.ledger.allowed(&governed_by);
-                self.charge_governor(&governed_by, event, (client, caller), visit)
+                ledger.allowed(&governed_by);
+                Ok(governed_by)
             }
             Judgement::Denied(denied) => {
-                visit.ledger.denied(&denied, event);
+                ledger.denied(&denied, event);
                 if self.policy.mode == PolicyMode::Shadow {
-                    visit.ledger.record.shadow = true;
-                    return Ok(());
+                    ledger.record.shadow = true;
+                    return Ok(GovernedBy::Nothing);
                 }
                 Err(denied.refusal.into())
             }
         }
-    }
-
-    fn charge_governor(
-        &self,
-        governed_by: &GovernedBy,
-        event: &Event,
-        (peer, caller): (Option<IpAddr>, &Caller),
-        visit: &mut Visit,
-    ) -> Result<(), Refusal> {
-        let (metalake, namespace) = match governed_by {
-            GovernedBy::Metalake(metalake) => (Some(&**metalake), None),
-            GovernedBy::Rule(_) => (None, Some(event.namespace())),
-            GovernedBy::Nothing => (None, None),
-        };
-        let subject = Subject { peer, caller: Some(caller), metalake, namespace };
-        self.charge(Point::Judged, &subject, &cost(event), visit)
     }
 
     fn charge(&self, point: Point, subject: &Subject<'_>, cost: &Cost, visit: &mut Visit) -> Result<(), Refusal> {
@@ -335,6 +335,25 @@ impl Forwarded {
         let authorization = headers.get(AUTHORIZATION).filter(|_| credentials).cloned();
         let active_roles = headers.get(ACTIVE_ROLES).filter(|_| credentials).cloned();
         Self { authorization, active_roles, traceparent: headers.get("traceparent").cloned() }
+    }
+}
+
+impl EventRules {
+    fn of(&self, dialect: Dialect) -> &Arc<Rules> {
+        match dialect {
+            Dialect::Gravitino => &self.gravitino,
+            Dialect::Openmetadata(_) => &self.openmetadata,
+            Dialect::Openlineage => &self.openlineage,
+        }
+    }
+}
+
+/// The metalake, or else the namespace, whose limits an allowed event counts against.
+fn governor<'a>(governed_by: &'a GovernedBy, event: &'a Event) -> (Option<&'a str>, Option<&'a str>) {
+    match governed_by {
+        GovernedBy::Metalake(metalake) => (Some(&**metalake), None),
+        GovernedBy::Rule(_) => (None, Some(event.namespace())),
+        GovernedBy::Nothing => (None, None),
     }
 }
 

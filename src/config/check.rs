@@ -125,6 +125,14 @@ fn listener_alone(place: &str, listener: &Listener, faults: &mut Faults) {
             format!("{network} is everyone, and anyone could then choose the address that limits and audit see; name the proxies' networks"),
         );
     }
+    if let Some(prefix) = listener.path_prefix.as_deref().filter(|prefix| !is_prefix(prefix)) {
+        faults.add(
+            format!("{place}.path_prefix"),
+            format!(
+                "`{prefix}` is no path before others; write it as `/team`: no `/` at its end, no `%`, `;`, `?` or `#`"
+            ),
+        );
+    }
     faults.count(format!("{place}.connections"), listener.connections);
     faults.span(format!("{place}.handshake_timeout"), listener.handshake_timeout);
     faults.span(format!("{place}.body_timeout"), listener.body_timeout);
@@ -192,6 +200,7 @@ fn event(event: &Event, faults: &mut Faults) {
         faults.add("event.max_depth", format!("{} is out of range; from 10 to 120", event.max_depth));
     }
     faults.count("event.max_references", event.max_references);
+    faults.count("event.max_batch", event.max_batch);
     if event.kinds.is_empty() {
         faults.add("event.kinds", "at least one is needed: run, job, dataset");
     }
@@ -241,6 +250,15 @@ fn tcp_overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     one.port() != 0
         && one.port() == other.port()
         && (one.ip() == other.ip() || everywhere && one.is_ipv4() == other.is_ipv4())
+}
+
+/// Whether requests can have it: a path of another spelling is refused before it is looked up.
+fn is_prefix(prefix: &str) -> bool {
+    let plain = |segment: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+        !matches!(segment, "" | "." | "..") && segment.bytes().all(is_plain)
+    };
+    prefix.strip_prefix('/').is_some_and(|rest| rest.split('/').all(plain))
 }
 
 fn is_local(address: &Address) -> bool {

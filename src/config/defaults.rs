@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::{Address, Audit, AuditOutput, Drain, Event, EventKind, Health, Http1, Http2, Size, Span};
+use super::{Address, Audit, AuditOutput, BatchPolicy, Drain, Event, EventKind, Health, Http1, Http2, Size, Span};
 
 pub(super) fn connections() -> usize {
     10_000
@@ -115,6 +115,8 @@ impl Default for Event {
             memory_wait: Span::millis(500),
             max_depth: 100,
             max_references: 10_000,
+            max_batch: 1_000,
+            batch_policy: BatchPolicy::Partial,
             event_time: None,
             kinds: vec![EventKind::Run, EventKind::Job, EventKind::Dataset],
         }

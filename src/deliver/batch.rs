@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use crate::answer::{End, NotAttempted, Outcome, Unknown};
 use crate::upstream::Delivery;
 
-use super::{Answered, Deliverer};
+use super::Deliverer;
 
 use self::plan::{Next, Run};
 
@@ -37,7 +36,7 @@ pub struct Item {
     pub delivery: Delivery,
     /// Called once with the event's end, as the `on_end` of [`Deliverer::submit`]: for an event that was not sent with
     /// [`Outcome::NotSent`].
-    pub on_end: Box<dyn FnOnce(Outcome, Duration, Answered) + Send>,
+    pub on_end: Box<dyn FnOnce(super::End) + Send>,
 }
 
 /// What all workers of a batch share.
@@ -100,7 +99,7 @@ async fn work(shared: Arc<Shared>) {
 impl Shared {
     /// Why nothing more is begun.
     fn why_not(&self) -> Option<NotAttempted> {
-        let is_over = Instant::now() >= self.received + self.deliverer.budget;
+        let is_over = Instant::now() >= self.received + self.deliverer.budget();
         lock(&self.stopped).or_else(|| is_over.then_some(NotAttempted::Deadline))
     }
 
@@ -121,7 +120,7 @@ impl Shared {
     }
 
     fn leave(&self, item: Item, why: NotAttempted) {
-        (item.on_end)(Outcome::NotSent, Duration::ZERO, Answered::InTime);
+        (item.on_end)(super::End::not_sent());
         self.tell(item.place, End::NotAttempted(why));
     }
 

@@ -81,6 +81,17 @@ pub(super) fn pair(answer_by: Instant, report: Report, pending: Unknown, metrics
 }
 
 impl End {
+    /// The end of an event that was never begun, told at once.
+    pub(super) fn not_sent() -> Self {
+        Self {
+            outcome: Outcome::NotSent,
+            took: Duration::ZERO,
+            answered: Answered::InTime,
+            duplicate: None,
+            pending: Unknown::Pending,
+        }
+    }
+
     /// The outcome that the client was told; none if it had left.
     pub fn told(&self) -> Option<Outcome> {
         match self.answered {

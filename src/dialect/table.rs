@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 
-use crate::answer::{Challenge, NoEffect, Outcome, Refusal, Unknown, Unreachable};
+use crate::answer::{Challenge, NoEffect, NotAttempted, Outcome, Refusal, Unknown, Unreachable};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -59,11 +59,11 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
     match refusal {
         Refusal::UnknownPath { right } => {
             let reason = "Not Found: POST events to /api/lineage (Gravitino) or /api/v1/lineage (OpenLineage)";
-            Row::new(404, NotFound, reason, format!("No such path: POST each event to {right}"))
+            Row::new(404, NotFound, reason, format!("No such path: POST events to {right}"))
         }
         Refusal::NoBatches { right } => {
-            let reason = "Not Found: batches are not served, POST single events";
-            Row::new(404, NotFound, reason, format!("Batches are not served: POST each event alone to {right}"))
+            let reason = "Not Found: batches are not served here, POST single events";
+            Row::new(404, NotFound, reason, format!("Batches are not served here: POST each event alone to {right}"))
         }
         Refusal::PathSpelling => {
             let reason = "Bad Request: path spelling";
@@ -179,6 +179,25 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
     }
 }
 
+/// The row of an event of a batch that was left where it is.
+pub(super) fn left(why: NotAttempted) -> Row {
+    let (reason, message) = match why {
+        NotAttempted::EarlierFailed => (
+            "Service Unavailable: lineage backend failed",
+            "Not attempted: an earlier event of the same run was not delivered; send it again",
+        ),
+        NotAttempted::Stopped => (
+            "Service Unavailable: not sent to the lineage backend",
+            "Not attempted: the lineage backend takes no events now; send it again",
+        ),
+        NotAttempted::Deadline => (
+            "Service Unavailable: deadline exceeded",
+            "Deadline exceeded before the event was sent: send it again, with fewer events in a batch",
+        ),
+    };
+    Row::unavailable(reason, message)
+}
+
 /// The row of an outcome.
 pub(super) fn reported(outcome: &Outcome) -> Row {
     match outcome {
@@ -266,6 +285,21 @@ impl Row {
 
     fn taken(headers: &'static [(&'static str, &'static str)]) -> Self {
         Self { reason: None, headers, ..Self::new(201, Kind::Taken, "", "") }
+    }
+
+    /// A batch of which something was processed; its body says what.
+    pub(super) fn ok() -> Self {
+        Self { reason: None, ..Self::new(200, Kind::Taken, "", "") }
+    }
+
+    /// A batch of which every event is at fault; its body says why.
+    pub(super) fn all_failed() -> Self {
+        Self::new(400, Kind::Argument, "Bad Request: every event of the batch failed", "")
+    }
+
+    /// An event that changed nothing, where the contract calls that a fault.
+    pub(super) fn no_edges() -> Self {
+        Self::new(400, Kind::Argument, "Bad Request: no lineage edges created", "")
     }
 
     /// A resend cures it.

@@ -12,7 +12,8 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use super::{Error, Event, Rules};
+use super::edit::{self, Edited, Plan};
+use super::{Error, Rules};
 
 /// How often `event.max_references` all events of a batch together may name something.
 const REFERENCES: usize = 10;
@@ -57,25 +58,26 @@ fn read<'de>(body: &'de [u8], envelope: Envelope, reading: &mut Reading<'de>) ->
     json.end()
 }
 
-/// Checks each element as an event.
+/// Checks and edits each element as an event.
 ///
 /// # Errors
 ///
 /// [`Error::TooLarge`] for the whole if its events together name more than the batch may. What is wrong with one event
 /// stands in its place.
-pub fn parse(elements: Vec<Bytes>, rules: &Rules) -> Result<Vec<Result<Event, Error>>, Error> {
+pub fn parse(elements: Vec<Bytes>, rules: &Rules, plan: &Plan) -> Result<Vec<Result<Edited, Error>>, Error> {
     let bound = rules.max_references.saturating_mul(REFERENCES);
     let mut references = 0_usize;
     let mut events = Vec::with_capacity(elements.len());
     for element in elements {
-        let event = super::parse(element, rules);
-        references += event.as_ref().map_or(0, |event| event.references.len() + event.deleted_facets.len());
+        let edited = edit::parse(element, rules, plan);
+        references +=
+            edited.as_ref().map_or(0, |Edited { event, .. }| event.references.len() + event.deleted_facets.len());
         if references > bound {
             return Err(Error::TooLarge(format!(
                 "the batch names more than {bound} datasets and jobs ({REFERENCES} times event.max_references)"
             )));
         }
-        events.push(event);
+        events.push(edited);
     }
     Ok(events)
 }

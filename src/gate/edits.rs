@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::visit::Visit;
+use super::visit::Ledger;
 use super::{Gate, PARSED_AT_ONCE};
 use crate::answer::Refusal;
 use crate::auth::Caller;
@@ -44,7 +44,7 @@ impl Gate {
         edited: Edited,
         (caller, roles): (&Caller, &ActiveRoles),
         rules: &Arc<Rules>,
-        visit: &mut Visit,
+        ledger: &mut Ledger,
     ) -> Result<Event, Refusal> {
         let Edited { event, aliases, .. } = edited;
         let source = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off);
@@ -56,7 +56,7 @@ impl Gate {
             return Ok(event);
         }
         if self.policy.mode == PolicyMode::Shadow {
-            visit.ledger.record.shadow = true;
+            ledger.record.shadow = true;
             return Ok(event);
         }
         match self.edits.lookup.symlinks {
@@ -65,12 +65,12 @@ impl Gate {
                 let count = unseen.numbers.len();
                 let event = without(event, rules, unseen.numbers).await?;
                 self.edits.metrics.observe(&edit::Tally { symlinks_dropped: count, ..edit::Tally::default() });
-                visit.ledger.record.edits.symlinks_dropped = count;
+                ledger.record.edits.symlinks_dropped = count;
                 Ok(event)
             }
             Symlinks::DenyUnseen => match policy::judge(&world, &who, roles, &event, self.policy.facets) {
                 Judgement::Denied(_) => Ok(event),
-                Judgement::Allowed { .. } => Err(refuse(unseen, &event, visit)),
+                Judgement::Allowed { .. } => Err(refuse(unseen, &event, ledger)),
             },
         }
     }
@@ -124,10 +124,10 @@ impl Edits {
     }
 }
 
-fn refuse(unseen: Unseen, event: &Event, visit: &mut Visit) -> Refusal {
+fn refuse(unseen: Unseen, event: &Event, ledger: &mut Ledger) -> Refusal {
     if let Some((path, why)) = unseen.first {
         let reference = event.references.iter().position(|reference| reference.path == path);
-        visit.ledger.denied(&Denied { refusal: Refused::NotVisible, reference, why }, event);
+        ledger.denied(&Denied { refusal: Refused::NotVisible, reference, why }, event);
     }
     Refusal::NotVisible
 }

@@ -10,16 +10,16 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::answer::{Outcome, Refusal};
+use crate::answer::{BatchReport, Outcome, Refusal};
 use crate::deliver::{Answered, End, RunConflict};
 use crate::dialect::{self, Answer, Dialect};
 use crate::event::Event;
 use crate::limit::{Exceeded, Standings};
 use crate::listen::{Peer, Protocol};
-use crate::observe::audit::{Audit, Decision, Record};
+use crate::observe::audit::{self, Audit, Decision, Record};
 use crate::observe::metrics::Metrics;
 use crate::policy::{Denied, GovernedBy};
-use crate::route;
+use crate::route::{self, Paths};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -62,11 +62,11 @@ impl Visit {
         request: &Request<B>,
         peer: &Peer,
         client: Option<IpAddr>,
-        default: Dialect,
+        paths: &Paths,
     ) -> Self {
         let request_id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
         let address = client.map_or_else(|| "unix".to_owned(), |address| address.to_string());
-        let dialect = route::dialect_of(request.uri(), default);
+        let dialect = route::dialect_of(request.uri(), paths);
         let mut record = Record::new(Timestamp::now(), request_id.to_string(), Arc::clone(&peer.listener), address);
         record.dialect = Some(dialect);
         let voice = Voice {
@@ -114,9 +114,16 @@ impl Visit {
         ledger.close(Some(&answer));
         voice.say(answer)
     }
-}
 
-impl Visit {
+    /// The batch has ended; the records of its events are written already, or will be when they end.
+    pub(super) fn report_batch(self, report: &BatchReport) -> Response<Full<Bytes>> {
+        let Self { mut ledger, voice } = self;
+        let answer = dialect::report_batch(voice.dialect, report);
+        ledger.record.batch = Some(report.counts());
+        ledger.close(Some(&answer));
+        voice.say(answer)
+    }
+
     /// Ends the request without an exchange: what became of the event is known beforehand.
     pub(super) fn skip(self, outcome: Outcome) -> Response<Full<Bytes>> {
         let Self { mut ledger, voice } = self;
@@ -136,7 +143,7 @@ impl Voice {
     fn say(self, answer: Answer) -> Response<Full<Bytes>> {
         let answer = match self.dialect {
             Dialect::Gravitino => answer.for_accept(self.accept.as_ref().and_then(|accept| accept.to_str().ok())),
-            Dialect::Openlineage => answer,
+            Dialect::Openmetadata(_) | Dialect::Openlineage => answer,
         };
         let mut answer = if self.bodiless { answer.without_body() } else { answer };
         self.standings.write(&mut answer.headers);
@@ -170,11 +177,43 @@ impl Ledger {
     pub(super) fn end(mut self, end: End) {
         let dialect = self.record.dialect.unwrap_or_default();
         let told = end.told().map(|outcome| dialect::report(dialect, &outcome));
+        self.note(end);
+        self.close(told.as_ref());
+    }
+
+    /// The record of one event of a batch, of which nothing is known but what is known of the batch.
+    pub(super) fn of_event(&self, index: usize) -> Self {
+        let mut record = self.record.clone();
+        record.batch_index = Some(index);
+        record.bytes = audit::Bytes::default();
+        record.stages = audit::Stages::default();
+        Self { record, began: Instant::now(), observer: Arc::clone(&self.observer), is_written: false }
+    }
+
+    /// An event of a batch is refused.
+    pub(super) fn refuse_event(mut self, refusal: Refusal) {
+        self.record.refusal = Some(refusal);
+        self.write();
+    }
+
+    /// What became of an event of a batch was known without sending it.
+    pub(super) fn skip_event(mut self, outcome: Outcome) {
+        self.record.outcome = Some(outcome);
+        self.write();
+    }
+
+    /// An event of a batch has ended.
+    pub(super) fn end_event(mut self, end: End) {
+        self.note(end);
+        self.write();
+    }
+
+    fn note(&mut self, end: End) {
         self.record.late = end.answered == Answered::Late;
+        self.record.client_gone = end.answered == Answered::ClientGone;
         self.record.duplicate = end.duplicate;
         self.record.stages.deliver = Some(end.took);
         self.record.outcome = Some(end.outcome);
-        self.close(told.as_ref());
     }
 
     /// Writes the record; without an answer, the client has left.

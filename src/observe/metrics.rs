@@ -139,7 +139,7 @@ impl Requests {
         registry.register("requests", "Requests by the status that they were answered, 0 for none", all.requests);
         registry.register("request_seconds", "Time from a request's head to its end", all.seconds);
         registry.register("decisions", "What the policy said, and by which kind of rule", all.decisions);
-        registry.register("refusals", "Requests that the gate itself refused", all.refusals);
+        registry.register("refusals", "Requests, and events of batches, that the gate itself refused", all.refusals);
         registry.register("outcomes", "What became of events at the upstream", all.outcomes);
         registry.register("clients_gone", "Clients that left before their answer", all.clients_gone);
         registry.register("late_answers", "Answers that went out before the upstream's", all.late_answers);
@@ -149,12 +149,30 @@ impl Requests {
     }
 
     fn observe(&self, record: &Record) {
+        if record.batch_index.is_none() {
+            self.observe_request(record);
+        }
+        if record.batch.is_none() {
+            self.observe_event(record);
+        }
+    }
+
+    fn observe_request(&self, record: &Record) {
         let listener = || Arc::clone(&record.listener);
         let dialect = record.dialect.map_or("none", super::audit::dialect_word);
         let status = record.status.unwrap_or_default();
         self.requests.get_or_create(&RequestLabels { listener: listener(), dialect, status }).inc();
         let seconds = record.stages.total.as_secs_f64();
         self.seconds.get_or_create(&ListenerLabels { listener: listener() }).observe(seconds);
+        self.clients_gone.inc_by(u64::from(record.client_gone));
+        self.late_answers.inc_by(u64::from(record.late));
+        if record.bytes.received > 0 {
+            self.body_bytes.observe(record.bytes.decoded as f64);
+        }
+    }
+
+    /// What is counted of each event of a batch, and of every other request.
+    fn observe_event(&self, record: &Record) {
         let mode = if record.shadow { "shadow" } else { "enforce" };
         let labels = DecisionLabels { result: record.decision.word(), rule: record.rule_kind, mode };
         self.decisions.get_or_create(&labels).inc();
@@ -164,11 +182,6 @@ impl Requests {
         if let (Some(upstream), Some(outcome)) = (&record.upstream, &record.outcome) {
             let labels = OutcomeLabels { upstream: Arc::clone(upstream), outcome: outcome_word(outcome) };
             self.outcomes.get_or_create(&labels).inc();
-        }
-        self.clients_gone.inc_by(u64::from(record.client_gone));
-        self.late_answers.inc_by(u64::from(record.late));
-        if record.bytes.received > 0 {
-            self.body_bytes.observe(record.bytes.decoded as f64);
         }
         if let Some(event) = &record.event {
             self.references.observe(event.datasets_total as f64);
@@ -234,6 +247,41 @@ mod tests {
                 "# EOF",
             ],
         );
+    }
+
+    #[test]
+    fn a_batch_is_one_request_and_each_of_its_events_an_event() {
+        let metrics = Metrics::new();
+        let mut whole = record();
+        whole.status = Some(200);
+        whole.bytes = Bytes { received: 900, decoded: 900 };
+        whole.batch = Some(crate::answer::Counts { received: 2, successful: 1, failed: 1, ..Default::default() });
+        metrics.observe(&whole);
+        let mut taken = record();
+        taken.batch_index = Some(0);
+        taken.decision = Decision::Allow;
+        taken.upstream = Some("marquez".into());
+        taken.outcome = Some(Outcome::Accepted { edges: None, durability: Durability::Stored });
+        metrics.observe(&taken);
+        let mut denied = record();
+        denied.batch_index = Some(1);
+        denied.decision = Decision::Deny;
+        denied.refusal = Some(Refusal::NotVisible);
+        metrics.observe(&denied);
+        let text = metrics.encode().expect("text");
+        assert_lines(
+            &text,
+            &[
+                r#"lineage_gate_requests_total{listener="main",dialect="none",status="200"} 1"#,
+                r#"lineage_gate_request_seconds_count{listener="main"} 1"#,
+                r#"lineage_gate_decisions_total{result="allow",rule="none",mode="enforce"} 1"#,
+                r#"lineage_gate_decisions_total{result="deny",rule="none",mode="enforce"} 1"#,
+                r#"lineage_gate_refusals_total{reason="not_visible"} 1"#,
+                r#"lineage_gate_outcomes_total{upstream="marquez",outcome="accepted"} 1"#,
+                "lineage_gate_body_bytes_count 1",
+            ],
+        );
+        assert!(!text.contains(r#"status="0""#) && !text.contains(r#"result="none""#), "{text}");
     }
 
     #[test]

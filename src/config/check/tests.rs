@@ -31,6 +31,7 @@ fn a_good_configuration_has_no_fault() {
         "address: 127.0.0.1:0 }\n  - { address: 127.0.0.1:0",
         "address: 127.0.0.1:1, name: a }\n  - { address: 127.0.0.2:1, name: b",
         "address: 127.0.0.1:1, trusted_proxies: [10.0.0.0/8, 192.0.2.1]",
+        "address: 127.0.0.1:1, dialect: openmetadata, openmetadata: '2.1', path_prefix: /a/b-c.d",
     ] {
         assert_eq!(faults("address: 127.0.0.1:8080", listener), Vec::<String>::new(), "{listener}");
     }
@@ -91,6 +92,12 @@ fn each_fault_of_meaning_is_named_with_its_key() {
             "address: 127.0.0.1:1, trusted_proxies: [0.0.0.0/0]",
             "listeners[0].trusted_proxies: 0.0.0.0/0 is everyone, and anyone could then choose the address that limits and audit see; name the proxies' networks",
         ),
+        (
+            at,
+            "address: 127.0.0.1:1, path_prefix: /team/",
+            "listeners[0].path_prefix: `/team/` is no path before others; write it as `/team`: no `/` at its end, no `%`, `;`, `?` or `#`",
+        ),
+        ("event: {}", "event: { max_batch: 0 }", "event.max_batch: must be more than 0"),
         (at, "address: 127.0.0.1:1, connections: 0", "listeners[0].connections: must be more than 0"),
         (at, "address: 127.0.0.1:1, handshake_timeout: 0s", "listeners[0].handshake_timeout: must be more than 0s"),
         (at, "address: 127.0.0.1:1, body_timeout: 0s", "listeners[0].body_timeout: must be more than 0s"),
@@ -191,6 +198,17 @@ fn each_fault_of_meaning_is_named_with_its_key() {
     ];
     for (from, to, expected) in rows {
         assert_eq!(faults(from, to), [expected], "{to}");
+    }
+}
+
+#[test]
+fn a_prefix_is_written_as_requests_have_it() {
+    for prefix in
+        ["", "/", "team", "/team/", "//team", "/a//b", "/a/../b", "/.", "/a%20b", "/a;b", "/a?b", "/a b", "/é"]
+    {
+        let listener = format!("address: 127.0.0.1:1, path_prefix: '{prefix}'");
+        let found = faults("address: 127.0.0.1:8080", &listener);
+        assert!(found.len() == 1 && found[0].starts_with("listeners[0].path_prefix: "), "{prefix}: {found:?}");
     }
 }
 

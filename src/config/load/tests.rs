@@ -60,7 +60,7 @@ fn a_wrong_shape_is_reported_with_its_place_and_what_is_accepted() {
         ("listeners:\n  - { address: 127.0.0.1:1, tls: { certificate: a } }\n", "2:36: the key `key` is missing"),
         (
             "listeners:\n  - { address: 127.0.0.1:1, dialect: marquez }\n",
-            "2:38: `marquez` is not accepted here; expected one of: gravitino, openlineage",
+            "2:38: `marquez` is not accepted here; expected one of: gravitino, openmetadata, openlineage",
         ),
         (
             "listeners:\n  - { address: 127.0.0.1:1, plaintext: allowed }\n",

@@ -62,6 +62,7 @@ pub fn after(outcome: &Outcome) -> Next {
         | Outcome::NoEffect(_)
         | Outcome::Partial { .. }
         | Outcome::Rejected { .. }
+        | Outcome::Poison
         | Outcome::TooLarge
         | Outcome::CallerForbidden => Next::GoOn,
         Outcome::Unreachable(Unreachable::Dns | Unreachable::Connect) | Outcome::Unknown(_) | Outcome::Fault { .. } => {

@@ -1,16 +1,19 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::net::TcpStream;
-use tokio_util::task::TaskTracker;
 
 use super::chunk::{Bounds, WrongIndex, chunks};
 use super::plan::{after, by_run};
 use super::*;
 use crate::answer::{Durability, NoEffect, Unreachable};
 use crate::config;
+use crate::deliver::{Answered, Settings};
 use crate::event::{self, Event, Rules};
+use crate::listen::Drain;
 use crate::upstream::{Upstream, fake};
 
 const STORED: Outcome = Outcome::Accepted { edges: None, durability: Durability::Stored };
@@ -25,11 +28,11 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
-        Self::with_timeout("3500ms").await
+        Self::with("3500ms", Duration::from_secs(60)).await
     }
 
-    /// The backend's answers are waited for so long.
-    async fn with_timeout(timeout: &str) -> Self {
+    /// The backend's answers are waited for so long, and the client for the budget.
+    async fn with(timeout: &str, budget: Duration) -> Self {
         let (listener, port) = fake::listen().await;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
@@ -41,10 +44,11 @@ impl Bench {
         let url = format!("http://127.0.0.1:{port}");
         let json =
             json!({ "name": "u", "kind": "openlineage", "url": url, "connect_timeout": "400ms", "timeout": timeout });
-        let upstream = Upstream::new(&serde_json::from_value(json).unwrap()).unwrap();
+        let config: config::Upstream = serde_json::from_value(json).unwrap();
+        let upstream = Arc::new(Upstream::new(&config).unwrap());
         let metrics = super::super::Metrics::register(&mut Registry::default());
-        let budget = Duration::from_secs(60);
-        let deliverer = Deliverer::new(Arc::new(upstream), budget, metrics, TaskTracker::new());
+        let settings = Settings { budget, ..Settings::from(&config) };
+        let deliverer = Deliverer::new(upstream, settings, metrics, Drain::new());
         let (report, reports) = mpsc::unbounded_channel();
         Self { deliverer, seen, reports, report }
     }
@@ -58,7 +62,7 @@ impl Bench {
                 place,
                 run: Run::of(&event),
                 delivery: fake::delivery(event.body),
-                on_end: Box::new(move |outcome, _, answered| report.send((place, outcome, answered)).unwrap()),
+                on_end: Box::new(move |end| report.send((place, end.outcome, end.answered)).unwrap()),
             }
         });
         items.collect()
@@ -223,8 +227,7 @@ async fn what_is_no_events_fault_ends_all() {
 
 #[tokio::test]
 async fn at_most_so_many_runs_go_side_by_side_and_the_deadline_ends_the_rest() {
-    let mut bench = Bench::new().await;
-    bench.deliverer.budget = Duration::from_millis(300);
+    let bench = Bench::with("3500ms", Duration::from_millis(300)).await;
     let names: Vec<String> = (0..40).map(|run| format!("r{run}/stall")).collect();
     let began = Instant::now();
     let ends = bench.deliver(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -237,15 +240,14 @@ async fn at_most_so_many_runs_go_side_by_side_and_the_deadline_ends_the_rest() {
 
 #[tokio::test]
 async fn nothing_is_begun_after_the_deadline() {
-    let mut bench = Bench::new().await;
-    bench.deliverer.budget = Duration::ZERO;
+    let bench = Bench::with("3500ms", Duration::ZERO).await;
     assert_eq!(bench.deliver(&["a/201", "b/201"]).await, [LATE, LATE]);
     assert!(bench.seen().is_empty());
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_begins_nothing_more_and_cancels_no_exchange() {
-    let bench = Bench::with_timeout("500ms").await;
+    let bench = Bench::with("500ms", Duration::from_secs(60)).await;
     let names: Vec<String> = (0..12).map(|run| format!("r{run}/stall")).collect();
     let items = bench.items(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let deliverer = bench.deliverer.clone();

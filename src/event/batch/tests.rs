@@ -91,7 +91,7 @@ fn another_envelope_refuses_the_whole() {
 fn depth_breaks_the_event_that_has_it_and_no_other() {
     let deep = format!("[{}{},{}]", "[".repeat(100_000), "]".repeat(100_000), std::str::from_utf8(&event(1)).unwrap());
     let elements = split(&Bytes::from(deep), Envelope::List, 3).unwrap();
-    let events = parse(elements, &rules()).unwrap();
+    let events = parse(elements, &rules(), &Plan::default()).unwrap();
     assert!(matches!(events.as_slice(), [Err(Error::Malformed(_)), Ok(_)]), "{events:?}");
 }
 
@@ -105,7 +105,7 @@ fn a_bad_event_spoils_no_other_and_each_keeps_its_place() {
         event(9),
         event(2),
     ];
-    let events = parse(elements, &rules()).unwrap();
+    let events = parse(elements, &rules(), &Plan::default()).unwrap();
     let fits = |at: usize| events[at].is_ok();
     assert!(fits(0) && fits(5));
     assert!(matches!(events[1], Err(Error::Invalid(_))), "{:?}", events[1]);
@@ -117,8 +117,8 @@ fn a_bad_event_spoils_no_other_and_each_keeps_its_place() {
 #[test]
 fn the_references_of_a_batch_have_a_bound_of_their_own() {
     // Three inputs and the job: four references each.
-    assert_eq!(parse(vec![event(3); 10], &rules()).unwrap().len(), 10);
-    let Err(Error::TooLarge(text)) = parse(vec![event(3); 11], &rules()) else { panic!("over the bound") };
+    assert_eq!(parse(vec![event(3); 10], &rules(), &Plan::default()).unwrap().len(), 10);
+    let Err(Error::TooLarge(text)) = parse(vec![event(3); 11], &rules(), &Plan::default()) else { panic!("over the bound") };
     assert_eq!(text, "the batch names more than 40 datasets and jobs (10 times event.max_references)");
 }
 

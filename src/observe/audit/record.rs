@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::answer::words::{outcome_detail, outcome_edges, outcome_word, refusal_detail, refusal_word};
-use crate::answer::{Outcome, Refusal};
+use crate::answer::{Counts, Outcome, Refusal};
 use crate::auth::Caller;
 use crate::deliver::{Duplicate, RunConflict};
 use crate::dialect::Dialect;
@@ -22,7 +22,10 @@ pub(crate) const CUT_MARK: char = '…';
 
 const MAX_GROUPS: usize = 20;
 
-/// Everything that is told about one request, filled in as it goes its way.
+/// Everything that is told about one request, or about one event of a batch, filled in as it goes its way.
+///
+/// A batch has one record for the request, with `batch`, and one for each of its events, with `batch_index`. They share
+/// `request_id`; status and size stand in the request's.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// When the request's head was complete.
@@ -59,6 +62,10 @@ pub struct Record {
     pub duplicate: Option<Duplicate>,
     /// How it does not fit to whom its run belongs.
     pub run_conflict: Option<RunConflict>,
+    /// The event's place in its batch.
+    pub batch_index: Option<usize>,
+    /// How many events of a batch ended how.
+    pub batch: Option<Counts>,
     /// The status that the upstream answered.
     pub upstream_status: Option<u16>,
     /// The status that the client was answered; none if it left before.
@@ -160,6 +167,8 @@ impl Record {
             outcome: None,
             duplicate: None,
             run_conflict: None,
+            batch_index: None,
+            batch: None,
             upstream_status: None,
             status: None,
             client_gone: false,
@@ -225,6 +234,8 @@ impl Serialize for Record {
             edges: outcome.and_then(outcome_edges),
             duplicate: self.duplicate.map(Duplicate::word),
             run_conflict: self.run_conflict.map(RunConflict::word),
+            batch_index: self.batch_index,
+            batch: self.batch.as_ref().map(BatchView::of),
             upstream_status: self.upstream_status,
             status: self.status,
             client_gone: self.client_gone,
@@ -273,6 +284,10 @@ struct RecordView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     run_conflict: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    batch_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<BatchView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     upstream_status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
@@ -280,6 +295,15 @@ struct RecordView<'a> {
     late: bool,
     bytes: Bytes,
     micros: StagesView,
+}
+
+#[derive(Serialize)]
+struct BatchView {
+    received: usize,
+    successful: usize,
+    partial: usize,
+    skipped: usize,
+    failed: usize,
 }
 
 #[derive(Serialize)]
@@ -354,6 +378,13 @@ impl Serialize for Text<'_> {
     }
 }
 
+impl BatchView {
+    fn of(counts: &Counts) -> Self {
+        let Counts { received, successful, partial, skipped, failed } = *counts;
+        Self { received, successful, partial, skipped, failed }
+    }
+}
+
 impl<'a> CallerView<'a> {
     fn of(caller: &'a Caller) -> Self {
         Self {
@@ -423,6 +454,7 @@ fn cut(text: &str) -> String {
 pub(crate) fn dialect_word(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Gravitino => "gravitino",
+        Dialect::Openmetadata(_) => "openmetadata",
         Dialect::Openlineage => "openlineage",
     }
 }

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::answer::{Challenge, Durability};
+use crate::answer::{Challenge, Counts, Durability};
 use crate::event::{DatasetType, JobName, Reference};
 
 fn record() -> Record {
@@ -66,6 +66,17 @@ fn a_request_that_ended_early_says_only_what_is_known() {
         "bytes": { "received": 0, "decoded": 0 }, "micros": { "auth": 41, "total": 50 },
     });
     assert_eq!(written(&early), expected);
+}
+
+#[test]
+fn a_batch_tells_its_counts_and_each_event_its_place() {
+    let mut whole = record();
+    whole.batch = Some(Counts { received: 3, successful: 1, partial: 0, skipped: 1, failed: 1 });
+    let counts = json!({ "received": 3, "successful": 1, "partial": 0, "skipped": 1, "failed": 1 });
+    assert_eq!(written(&whole)["batch"], counts);
+    let mut part = record();
+    part.batch_index = Some(2);
+    assert_eq!(written(&part)["batch_index"], 2);
 }
 
 #[test]

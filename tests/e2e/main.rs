@@ -10,9 +10,11 @@
 mod admin;
 mod answers;
 mod auth;
+mod batches;
 mod bounds;
 mod chaos;
 mod delivery;
+mod dialects;
 mod drain;
 mod edits;
 mod limits;

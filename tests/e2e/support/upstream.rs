@@ -26,6 +26,8 @@ pub(crate) enum Script {
     ResetAtOnce,
     /// Reads the request and never answers.
     Stall,
+    /// As the request has it.
+    By(fn(&str) -> Script),
 }
 
 /// A request as the backend saw it.
@@ -113,9 +115,12 @@ impl Shared {
         let mut buffer = Vec::new();
         while let Some(request) = read_request(&mut stream, &mut buffer).await {
             let released = self.released.notified();
+            let mut script = self.script.lock().unwrap().clone();
+            if let Script::By(choose) = script {
+                script = choose(&String::from_utf8_lossy(&request.body));
+            }
             self.received.lock().unwrap().push(request);
             self.arrived.notify_waiters();
-            let script = self.script.lock().unwrap().clone();
             let written = match script {
                 Script::Answer(bytes) => stream.write_all(bytes.as_bytes()).await,
                 Script::Late(pause, bytes) => {
@@ -129,7 +134,7 @@ impl Shared {
                 Script::Dribble(pause, bytes) => dribble(&mut stream, pause, &bytes).await,
                 Script::CloseAfterRequest => return,
                 Script::ResetAtOnce => return reset(stream),
-                Script::Stall => std::future::pending().await,
+                Script::Stall | Script::By(_) => std::future::pending().await,
             };
             if written.is_err() {
                 return;

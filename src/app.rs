@@ -147,7 +147,7 @@ impl App {
             authenticator: Arc::clone(&authenticator),
             limits: Arc::clone(&limits),
             bounds: Bounds::from(&config.event),
-            memory: Memory::new(config.event.memory, config.event.memory_wait, counters.event.clone()),
+            memory: Memory::new(&config.event, counters.event.clone()),
             rules: event_rules(config, upstream_kind),
             edits: Edits { plan, lookup, metrics: counters.edit.clone() },
             max_batch: config.event.max_batch,

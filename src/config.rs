@@ -102,6 +102,10 @@ pub struct Listener {
     /// Open connections at once; further ones wait in the kernel's queue.
     #[serde(default = "defaults::connections")]
     pub connections: usize,
+    /// Open connections at once from one address (an IPv6 /64), so that nobody alone takes all of them; further ones are
+    /// closed. `trusted_proxies` and Unix sockets have no such bound. Default: half of `connections`.
+    #[serde(default)]
+    pub connections_per_peer: Option<usize>,
     /// Time for a TLS handshake.
     #[serde(default = "defaults::handshake_timeout")]
     pub handshake_timeout: Span,
@@ -412,6 +416,9 @@ pub struct Event {
     pub max_ratio: u32,
     /// Bytes of all bodies in memory together.
     pub memory: Size,
+    /// Bytes of all bodies of one caller in memory together, so that nobody alone takes all of `memory`. Default: half of
+    /// it, but at least `max_body`.
+    pub memory_per_caller: Option<Size>,
     /// How long a body waits for room in `memory`, before 503.
     pub memory_wait: Span,
     /// Depth of nesting.

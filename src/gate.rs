@@ -155,7 +155,7 @@ impl Entrance {
     async fn admit(&self, arrival: Arrival, body: Body, visit: &mut Visit) -> Result<Admitted, Refusal> {
         let gate = &*self.gate;
         let (caller, roles) = gate.identify(&arrival, visit).await?;
-        let collected = gate.collect(body, &arrival, self.body_timeout, visit).await?;
+        let collected = gate.collect(body, &arrival, &caller, self.body_timeout, visit).await?;
         let received = Instant::now();
         let rules = gate.rules.of(arrival.endpoint.dialect);
         let edited = gate.parse(collected.bytes, rules, visit).await?;
@@ -208,11 +208,13 @@ impl Gate {
         &self,
         body: Body,
         arrival: &Arrival,
+        caller: &Caller,
         time: Duration,
         visit: &mut Visit,
     ) -> Result<Collected, Refusal> {
         let began = Instant::now();
-        let result = body::collect(body, &arrival.head.headers, &self.bounds, &self.memory, arrival.at + time).await;
+        let (headers, memory) = (&arrival.head.headers, self.memory.of(caller));
+        let result = body::collect(body, headers, &self.bounds, &memory, arrival.at + time).await;
         visit.ledger.record.stages.body = Some(began.elapsed());
         if matches!(result, Err(event::Error::BrokenOff(_))) {
             visit.ledger.record.client_gone = true;

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::accept::serve;
 pub use self::body::Body;
+pub(crate) use self::crowd::{Crowd, party};
 pub use self::drain::Drain;
 pub use self::guard::{Fed, HeadGuard};
 pub use self::head::{MAX_HEADERS, Violation};
@@ -28,6 +29,7 @@ mod activity;
 mod body;
 mod certificate;
 mod connection;
+mod crowd;
 mod drain;
 mod guard;
 mod head;

@@ -1,9 +1,7 @@
 //! The small HTTP/1.1 server behind both listeners, with its bounds.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +22,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{Bound, Listener};
+use crate::listen::Crowd;
 
 /// Connections at once; further ones wait in the kernel's queue.
 pub(super) const MAX_CONNECTIONS: usize = 256;
@@ -75,7 +74,7 @@ where
     let answer = Arc::new(answer);
     let labels = SiteLabels { listener: name };
     let mut connections = JoinSet::new();
-    let peers = Peers::default();
+    let peers = Crowd::new(MAX_PER_PEER);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -180,43 +179,5 @@ where
     };
     if let Err(error) = result {
         tracing::debug!(%error, "a connection to the health or control listener broke");
-    }
-}
-
-/// Open connections by address. Unix sockets have none, and no bound of their own.
-#[derive(Debug, Clone, Default)]
-struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// Room for one connection, given back when it is dropped.
-#[derive(Debug)]
-struct Seat {
-    peers: Peers,
-    peer: Option<IpAddr>,
-}
-
-impl Peers {
-    fn enter(&self, peer: Option<IpAddr>) -> Option<Seat> {
-        if let Some(peer) = peer {
-            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let open = open.entry(peer).or_insert(0);
-            if *open >= MAX_PER_PEER {
-                return None;
-            }
-            *open += 1;
-        }
-        Some(Seat { peers: self.clone(), peer })
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let Some(peer) = self.peer else { return };
-        let mut open = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut entry) = open.entry(peer) {
-            *entry.get_mut() -= 1;
-            if *entry.get() == 0 {
-                entry.remove();
-            }
-        }
     }
 }

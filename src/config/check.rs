@@ -134,6 +134,13 @@ fn listener_alone(place: &str, listener: &Listener, faults: &mut Faults) {
         );
     }
     faults.count(format!("{place}.connections"), listener.connections);
+    if let Some(share) = listener.connections_per_peer {
+        faults.count(format!("{place}.connections_per_peer"), share);
+        if share > listener.connections {
+            let all = listener.connections;
+            faults.add(format!("{place}.connections_per_peer"), format!("{share} is more than `connections` ({all})"));
+        }
+    }
     faults.span(format!("{place}.handshake_timeout"), listener.handshake_timeout);
     faults.span(format!("{place}.body_timeout"), listener.body_timeout);
     http1(&format!("{place}.http1"), &listener.http1, faults);
@@ -195,6 +202,16 @@ fn event(event: &Event, faults: &mut Faults) {
     if event.memory < event.max_body {
         let (memory, body) = (event.memory, event.max_body);
         faults.add("event.memory", format!("{memory} has no room for one body of event.max_body ({body})"));
+    }
+    if let Some(share) = event.memory_per_caller {
+        let (memory, body) = (event.memory, event.max_body);
+        if share < body {
+            faults
+                .add("event.memory_per_caller", format!("{share} has no room for one body of event.max_body ({body})"));
+        }
+        if share > memory {
+            faults.add("event.memory_per_caller", format!("{share} is more than event.memory ({memory})"));
+        }
     }
     if !(10..=120).contains(&event.max_depth) {
         faults.add("event.max_depth", format!("{} is out of range; from 10 to 120", event.max_depth));

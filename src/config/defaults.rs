@@ -112,6 +112,7 @@ impl Default for Event {
             max_compressed: None,
             max_ratio: 100,
             memory: Size::mib(64),
+            memory_per_caller: None,
             memory_wait: Span::millis(500),
             max_depth: 100,
             max_references: 10_000,

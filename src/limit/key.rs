@@ -6,6 +6,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use super::Subject;
 use crate::config::LimitScope;
+use crate::listen::party;
 
 /// SHA-256 over the parts of a name, each after its length, cut to 16 bytes: long names take no more room than short
 /// ones, and nobody can make two names that share a bucket.
@@ -18,9 +19,9 @@ impl Key {
     /// A peer without address and a caller that is not known get one bucket for all of their kind, never none.
     pub(super) fn of(scope: LimitScope, subject: &Subject<'_>) -> Option<Self> {
         match scope {
-            LimitScope::Peer => Some(match subject.peer.map(|peer| peer.to_canonical()) {
+            LimitScope::Peer => Some(match subject.peer.map(party) {
                 Some(IpAddr::V4(address)) => Self::hash(&[&address.octets()]),
-                Some(IpAddr::V6(address)) => Self::hash(&[&network(address.octets())]),
+                Some(IpAddr::V6(address)) => Self::hash(&[&address.octets()]),
                 None => Self::hash(&[]),
             }),
             LimitScope::Caller => Some(match subject.caller {
@@ -49,12 +50,6 @@ impl Key {
         key.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
         Self(key)
     }
-}
-
-/// The /64 of an IPv6 address: what one host can choose from.
-fn network(octets: [u8; 16]) -> [u8; 8] {
-    let [a, b, c, d, e, f, g, h, ..] = octets;
-    [a, b, c, d, e, f, g, h]
 }
 
 #[cfg(test)]

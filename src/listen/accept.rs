@@ -8,12 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use ipnet::IpNet;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::Transport;
 use super::body::{Body, Linger};
 use super::connection::{Server, serve_http1, serve_http2};
+use super::crowd::{Crowd, Seat};
 use super::drain::Drain;
 use super::metrics::{ListenerMetrics, Metrics, Timeout};
 use super::peer::{Peer, Protocol};
@@ -59,13 +61,13 @@ pub async fn serve<H, F>(
         certificates,
         name,
     };
-    let places = Arc::new(Semaphore::new(listener.connections.min(Semaphore::MAX_PERMITS)));
+    let room = Room::new(&listener);
     let _waited_for = drain.tasks().token();
     loop {
         let accepted = tokio::select! {
             // At the end, those that the kernel has accepted already still come first.
             biased;
-            accepted = accept(&bound, &places, &counted) => accepted,
+            accepted = room.accept(&bound, &counted) => accepted,
             () = drain.closing() => return,
         };
         let Some((io, address, place)) = accepted else { return };
@@ -128,25 +130,62 @@ where
     }
 }
 
-/// The next connection, and its place among those that may be open at once. Waits for a place before it takes one out
-/// of the kernel's queue.
-async fn accept(
-    bound: &Bound,
-    places: &Arc<Semaphore>,
-    metrics: &ListenerMetrics,
-) -> Option<(Box<dyn Transport>, Option<IpAddr>, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    loop {
-        match bound.accept().await {
-            Ok((io, address)) => return Some((io, address, place)),
-            Err(error) => {
-                metrics.accept_error();
-                if !is_of_one_connection(&error) {
-                    tracing::warn!(%error, "no connection can be accepted now; raise the limit of open files");
-                    sleep(BACK_OFF).await;
+/// The connections that may be open at once, of all and of one address.
+struct Room {
+    places: Arc<Semaphore>,
+    crowd: Crowd,
+    trusted: Vec<IpNet>,
+}
+
+/// A connection's place in the room, and in its address's share of it: the share is given back first.
+type Taken = (Seat, OwnedSemaphorePermit);
+
+impl Room {
+    fn new(listener: &config::Listener) -> Self {
+        let share = listener.connections_per_peer.unwrap_or_else(|| listener.connections.div_ceil(2));
+        Self {
+            places: Arc::new(Semaphore::new(listener.connections.min(Semaphore::MAX_PERMITS))),
+            crowd: Crowd::new(share),
+            trusted: listener.trusted_proxies.clone(),
+        }
+    }
+
+    /// The next connection, and its place. Waits for a place before it takes one out of the kernel's queue.
+    async fn accept(
+        &self,
+        bound: &Bound,
+        metrics: &ListenerMetrics,
+    ) -> Option<(Box<dyn Transport>, Option<IpAddr>, Taken)> {
+        let place = self.place(metrics).await?;
+        loop {
+            match bound.accept().await {
+                Ok((io, address)) => match self.seat(address) {
+                    Some(seat) => return Some((io, address, (seat, place))),
+                    None => metrics.refused(),
+                },
+                Err(error) => {
+                    metrics.accept_error();
+                    if !is_of_one_connection(&error) {
+                        tracing::warn!(%error, "no connection can be accepted now; raise the limit of open files");
+                        sleep(BACK_OFF).await;
+                    }
                 }
             }
         }
+    }
+
+    async fn place(&self, metrics: &ListenerMetrics) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(place);
+        }
+        metrics.full();
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    /// A trusted proxy stands for all who come through it.
+    fn seat(&self, address: Option<IpAddr>) -> Option<Seat> {
+        let limited = address.filter(|address| !self.trusted.iter().any(|network| network.contains(address)));
+        self.crowd.enter(limited)
     }
 }
 

@@ -18,9 +18,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::{Instant, sleep_until};
 
-use super::activity::{Activity, InFlight};
+use super::activity::Activity;
 use super::body::{Body, Linger, Rest};
 use super::drain::Drain;
+use super::head::Violation;
 use super::metrics::{ListenerMetrics, Timeout};
 use super::peer::{Peer, Protocol};
 use super::wire::{Bounds, Guarded, Turn};
@@ -37,6 +38,12 @@ const MIN_BUFFER: usize = 8 << 10;
 /// Streams that the gate itself may reset because of a client's errors.
 const LOCAL_RESETS: usize = 256;
 
+/// What a client may send of a body before anybody reads it: this memory is not of `event.memory`.
+const STREAM_WINDOW: u32 = 128 << 10;
+
+/// The same for all bodies of one connection.
+const CONNECTION_WINDOW: u32 = 256 << 10;
+
 /// What all connections of a listener share.
 #[derive(Clone)]
 pub(super) struct Server<H> {
@@ -52,7 +59,6 @@ struct Outgoing {
     body: Full<Bytes>,
     rest: Arc<Rest>,
     turn: Option<Arc<Turn>>,
-    _in_flight: Option<InFlight>,
 }
 
 /// Serves HTTP/1.1 until the client, a bound or the end of the process closes the connection.
@@ -68,7 +74,7 @@ where
     let server = Arc::new(server);
     let service = service_fn(|request| {
         let (server, turn, peer) = (Arc::clone(&server), Arc::clone(&turn), peer.clone());
-        Box::pin(async move { Ok::<_, Infallible>(exchange(&server, request, peer, Some(turn), None).await) })
+        Box::pin(async move { Ok::<_, Infallible>(exchange(&server, request, peer, Some(turn)).await) })
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -94,7 +100,10 @@ where
     let server = Arc::new(server);
     let service = service_fn(|request| {
         let (server, in_flight, peer) = (Arc::clone(&server), activity.begin(), peer.clone());
-        async move { Ok::<_, Infallible>(exchange(&server, request, peer, None, Some(in_flight)).await) }
+        async move {
+            let _at_work = (in_flight, server.metrics.stream());
+            Ok::<_, Infallible>(exchange(&server, request, peer, None).await)
+        }
     });
     let connection = http2_builder(&bounds).serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
@@ -140,12 +149,20 @@ fn http2_builder(bounds: &config::Http2) -> http2::Builder<TokioExecutor> {
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(bounds.streams)
-        .max_header_list_size(u32::try_from(bounds.header_list_bytes.0).unwrap_or(u32::MAX))
+        .max_header_list_size(header_list_room(bounds))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(bounds.ping_interval.0)
         .keep_alive_timeout(bounds.ping_timeout.0)
         .max_pending_accept_reset_streams(bounds.pending_resets)
         .max_local_error_reset_streams(LOCAL_RESETS);
     builder
+}
+
+/// h2 answers what is over its own bound before anybody can count it: so that bound lies above the configured one, which
+/// [`check_http2`] keeps.
+fn header_list_room(bounds: &config::Http2) -> u32 {
+    u32::try_from(bounds.header_list_bytes.0.saturating_mul(2)).unwrap_or(u32::MAX)
 }
 
 fn count_end(end: Result<(), hyper::Error>, metrics: &ListenerMetrics) {
@@ -173,7 +190,6 @@ async fn exchange<H, F>(
     request: Request<Incoming>,
     peer: Peer,
     turn: Option<Arc<Turn>>,
-    in_flight: Option<InFlight>,
 ) -> Response<Outgoing>
 where
     H: Fn(Request<Body>, Peer) -> F,
@@ -184,18 +200,19 @@ where
     let body = Body::wire(incoming, &rest);
     let short = is_short(&parts.headers);
     let http1 = peer.protocol == Protocol::Http1;
-    let mut response = match check_http2(&parts, &peer) {
+    let mut response = match check_http2(&parts, &peer, &server.listener.http2) {
         Ok(()) => guarded_handler(server, Request::from_parts(parts, body), peer).await,
-        Err(why) => {
+        Err(violation) => {
             drop(body);
-            refusal::response(StatusCode::BAD_REQUEST, why)
+            server.metrics.violation(violation.rule());
+            refusal::response(violation.status(), &violation.to_string())
         }
     };
     let unfinished = rest.is_there() && !short;
     if http1 && (unfinished || server.drain.is_draining()) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response.map(|body| Outgoing { body, rest, turn, _in_flight: in_flight })
+    response.map(|body| Outgoing { body, rest, turn })
 }
 
 /// Runs the handler; a panic in it becomes a 500.
@@ -218,27 +235,45 @@ where
     refusal::response(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed on this request")
 }
 
-/// The rules of the HTTP/1 guard that h2 does not keep itself: one authority, no tunnel (RFC 9113 sections 8.3.1, 8.5).
-fn check_http2(parts: &request::Parts, peer: &Peer) -> Result<(), &'static str> {
+/// The rules of the HTTP/1 guard that h2 does not keep itself: one authority, no tunnel (RFC 9113 sections 8.3.1, 8.5),
+/// the bound on the header list.
+fn check_http2(parts: &request::Parts, peer: &Peer, bounds: &config::Http2) -> Result<(), Violation> {
     if peer.protocol == Protocol::Http1 {
         return Ok(());
     }
+    if header_list_bytes(parts) > bounds.header_list_bytes.0 {
+        return Err(Violation::HeadTooLarge);
+    }
     if parts.method == Method::CONNECT {
-        return Err("CONNECT is not served here");
+        return Err(Violation::Connect);
     }
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
-        return Err("the Host header is there more than once");
+        return Err(Violation::RepeatedHost);
     }
     match (parts.uri.authority(), host) {
-        (None, None) => Err("neither :authority nor Host is there"),
-        (None, Some(host)) if host.is_empty() => Err("the Host header is empty"),
+        (None, None) => Err(Violation::MissingHost),
+        (None, Some(host)) if host.is_empty() => Err(Violation::Host),
         (Some(authority), Some(host)) if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
-            Err("the Host header is not the :authority")
+            Err(Violation::HostMismatch)
         }
         (Some(_), _) | (None, Some(_)) => Ok(()),
     }
+}
+
+/// As RFC 9113 section 6.5.2 counts it: names, values, and 32 bytes for each field.
+fn header_list_bytes(parts: &request::Parts) -> u64 {
+    const EACH: usize = 32;
+    let field = |name: &str, value: usize| name.len() + value + EACH;
+    let uri = &parts.uri;
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let pseudo = field(":method", parts.method.as_str().len())
+        + field(":scheme", uri.scheme_str().map_or(0, str::len))
+        + field(":authority", uri.authority().map_or(0, |authority| authority.as_str().len()))
+        + field(":path", path);
+    let fields: usize = parts.headers.iter().map(|(name, value)| field(name.as_str(), value.len())).sum();
+    (pseudo + fields) as u64
 }
 
 /// Whether the client will send its body whole, and soon, even if it is answered before.

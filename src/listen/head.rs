@@ -2,7 +2,9 @@
 //!
 //! Stricter than RFC 9112 where two readers of one message could disagree about where it ends.
 
-/// A rule of HTTP/1 that a client broke. The connection cannot be used after it.
+use http::StatusCode;
+
+/// A rule of HTTP that a client broke. The connection cannot be used after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Not `METHOD SP target SP HTTP/1.x`, or a second empty line before it (RFC 9112 section 3).
@@ -126,9 +128,13 @@ impl Violation {
         }
     }
 
-    /// Whether the answer is 431 (RFC 6585 section 5) and not 400.
-    pub(super) const fn is_size(self) -> bool {
-        matches!(self, Self::HeadTooLarge | Self::TooManyHeaders)
+    /// The status of its answer: 431 (RFC 6585 section 5) for what is too large, else 400.
+    pub(super) fn status(self) -> StatusCode {
+        if matches!(self, Self::HeadTooLarge | Self::TooManyHeaders) {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        } else {
+            StatusCode::BAD_REQUEST
+        }
     }
 }
 

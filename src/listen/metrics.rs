@@ -14,6 +14,9 @@ pub struct Metrics {
     connections: Family<Labels, Gauge>,
     accepted: Family<Labels, Counter>,
     accept_errors: Family<Labels, Counter>,
+    full: Family<Labels, Counter>,
+    refused: Family<Labels, Counter>,
+    streams: Family<Labels, Gauge>,
     handshake_failures: Family<KindLabels, Counter>,
     violations: Family<KindLabels, Counter>,
     timeouts: Family<KindLabels, Counter>,
@@ -64,13 +67,24 @@ impl Metrics {
             metrics.accept_errors.clone(),
         );
         registry.register(
+            "listen_connections_full",
+            "Times that all connections which a listener allows were open, so that further ones had to wait",
+            metrics.full.clone(),
+        );
+        registry.register(
+            "listen_connections_refused",
+            "Connections closed at once because their address had too many open",
+            metrics.refused.clone(),
+        );
+        registry.register("listen_http2_streams", "Requests at work on HTTP/2 connections", metrics.streams.clone());
+        registry.register(
             "listen_handshake_failures",
             "TLS handshakes that failed, by reason",
             metrics.handshake_failures.clone(),
         );
         registry.register(
             "listen_violations",
-            "Connections closed because a request broke a rule of HTTP/1, by rule",
+            "Requests refused because they broke a rule of HTTP, by rule",
             metrics.violations.clone(),
         );
         registry.register("listen_timeouts", "Connections closed by a time bound", metrics.timeouts.clone());
@@ -124,6 +138,21 @@ impl ListenerMetrics {
         self.all.accept_errors.get_or_create(&self.labels).inc();
     }
 
+    pub(super) fn full(&self) {
+        self.all.full.get_or_create(&self.labels).inc();
+    }
+
+    pub(super) fn refused(&self) {
+        self.all.refused.get_or_create(&self.labels).inc();
+    }
+
+    /// Counts an HTTP/2 request; it is at work until the guard is dropped.
+    pub(super) fn stream(&self) -> Open {
+        let gauge = self.all.streams.get_or_create_owned(&self.labels);
+        gauge.inc();
+        Open(gauge)
+    }
+
     pub(super) fn handshake_failure(&self, reason: &'static str) {
         self.all.handshake_failures.get_or_create(&self.kind(reason)).inc();
     }
@@ -165,7 +194,7 @@ impl Timeout {
     }
 }
 
-/// One open connection in the gauge.
+/// One open connection or request in its gauge.
 #[derive(Debug)]
 pub(super) struct Open(Gauge);
 

@@ -135,13 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
     /// patience until the client has read what was written.
     pub(super) async fn finish(mut self) {
         let answer = match self.end {
-            Some(End::Head(violation)) => {
-                let status = match violation.is_size() {
-                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    false => StatusCode::BAD_REQUEST,
-                };
-                Some(refusal::on_the_wire(status, &violation.to_string()))
-            }
+            Some(End::Head(violation)) => Some(refusal::on_the_wire(violation.status(), &violation.to_string())),
             Some(End::HeadTimeout) => {
                 Some(refusal::on_the_wire(StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"))
             }

@@ -99,6 +99,12 @@ fn each_fault_of_meaning_is_named_with_its_key() {
         ),
         ("event: {}", "event: { max_batch: 0 }", "event.max_batch: must be more than 0"),
         (at, "address: 127.0.0.1:1, connections: 0", "listeners[0].connections: must be more than 0"),
+        (at, "address: 127.0.0.1:1, connections_per_peer: 0", "listeners[0].connections_per_peer: must be more than 0"),
+        (
+            at,
+            "address: 127.0.0.1:1, connections: 5, connections_per_peer: 6",
+            "listeners[0].connections_per_peer: 6 is more than `connections` (5)",
+        ),
         (at, "address: 127.0.0.1:1, handshake_timeout: 0s", "listeners[0].handshake_timeout: must be more than 0s"),
         (at, "address: 127.0.0.1:1, body_timeout: 0s", "listeners[0].body_timeout: must be more than 0s"),
         (at, "address: 127.0.0.1:1, http1: { idle_timeout: 94s }", &idle),
@@ -154,6 +160,16 @@ fn each_fault_of_meaning_is_named_with_its_key() {
             "policy.files: is missing; name a policy file or a directory of them, or say `mode: off`",
         ),
         ("event: {}", "event: { max_body: 0 }", "event.max_body: must be more than 0"),
+        (
+            "event: {}",
+            "event: { memory_per_caller: 1MiB }",
+            "event.memory_per_caller: 1MiB has no room for one body of event.max_body (16MiB)",
+        ),
+        (
+            "event: {}",
+            "event: { memory_per_caller: 65MiB }",
+            "event.memory_per_caller: 65MiB is more than event.memory (64MiB)",
+        ),
         ("event: {}", "event: { max_compressed: 0 }", "event.max_compressed: must be more than 0"),
         (
             "event: {}",

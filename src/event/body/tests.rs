@@ -59,7 +59,7 @@ fn bounds() -> Bounds {
 }
 
 fn memory(total: Size) -> Memory {
-    Memory::new(total, Span::millis(500), Metrics::default())
+    Memory::of_size(total, total, Span::millis(500), Metrics::default())
 }
 
 fn headers(coding: Option<&'static str>, length: Option<usize>) -> HeaderMap {
@@ -275,7 +275,7 @@ async fn an_announced_body_that_does_not_come_holds_little_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn headers_are_judged_before_any_memory_is_taken() {
-    let none = Memory::new(Size(0), Span::millis(500), Metrics::default());
+    let none = memory(Size(0));
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut headers = headers(Some("br"), None);
     let body: Full<Bytes> = Full::default();

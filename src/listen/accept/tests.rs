@@ -121,7 +121,7 @@ async fn bad_requests_get_a_400_and_the_end_first_second_and_pipelined() {
 
 #[tokio::test]
 async fn more_connections_than_allowed_wait_for_a_place() {
-    let running = Running::plain(r#""connections": 2"#);
+    let running = Running::plain(r#""connections": 2, "connections_per_peer": 2"#);
     let (mut first, _second) = (running.connect().await, running.connect().await);
     running.bench.until("listen_connections", "", 2).await;
     let mut third = running.connect().await;
@@ -132,6 +132,39 @@ async fn more_connections_than_allowed_wait_for_a_place() {
     drop(first);
     assert_eq!(Answer::read(&mut third).await.unwrap().status, 200);
     assert_eq!(running.bench.count("listen_accepted_total", ""), 3);
+    assert!(running.bench.count("listen_connections_full_total", "") > 0);
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_connections() {
+    let running = Running::plain(r#""connections": 4"#);
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    running.bench.until("listen_connections", "", 2).await;
+    let mut third = running.connect().await;
+    assert_eq!(third.read(&mut [0]).await.unwrap_or(0), 0, "closed at once");
+    assert_eq!(running.bench.count("listen_connections_refused_total", ""), 1);
+    for kept in [&mut first, &mut second] {
+        kept.write_all(GET).await.unwrap();
+        assert_eq!(Answer::read(kept).await.unwrap().status, 200);
+    }
+    drop(first);
+    running.bench.until("listen_connections", "", 1).await;
+    let mut next = running.connect().await;
+    next.write_all(GET).await.unwrap();
+    assert_eq!(Answer::read(&mut next).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_may_take_all_connections() {
+    let running = Running::plain(r#""connections": 4, "trusted_proxies": ["127.0.0.0/8"]"#);
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut io = running.connect().await;
+        io.write_all(GET).await.unwrap();
+        assert_eq!(Answer::read(&mut io).await.unwrap().status, 200);
+        open.push(io);
+    }
+    assert_eq!(running.bench.count("listen_connections_refused_total", ""), 0);
 }
 
 #[tokio::test]

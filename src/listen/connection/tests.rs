@@ -104,7 +104,7 @@ fn status(seen: &Seen) -> u16 {
 
 #[tokio::test(start_paused = true)]
 async fn more_streams_than_allowed_are_refused_at_once() {
-    let (mut raw, _bench, turnstile) = connect(r#""http2": {"streams": 2}"#);
+    let (mut raw, bench, turnstile) = connect(r#""http2": {"streams": 2}"#);
     raw.hello().await;
     for stream in [1, 3, 5] {
         raw.headers(stream, END_STREAM, GET_WAIT).await;
@@ -113,6 +113,7 @@ async fn more_streams_than_allowed_are_refused_at_once() {
     // RFC 9113 section 7: REFUSED_STREAM.
     assert_eq!((refused.kind, refused.stream, &refused.payload[..]), (RST_STREAM, 5, &[0, 0, 0, 7][..]));
     turnstile.came(2).await;
+    assert_eq!(bench.count("listen_http2_streams", ""), 2);
     turnstile.open();
     let mut answered = 0;
     while answered < 2 {
@@ -123,26 +124,45 @@ async fn more_streams_than_allowed_are_refused_at_once() {
         }
     }
     assert_eq!(turnstile.so_far(), 2);
+    bench.until("listen_http2_streams", "", 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_bodies_have_little_room() {
+    let (mut raw, _bench, _) = connect("");
+    raw.hello().await;
+    let mut windows = Vec::new();
+    while windows.len() < 2 {
+        let mut head = [0; 9];
+        raw.0.read_exact(&mut head).await.unwrap();
+        let mut payload = vec![0; usize::from(head[2])];
+        raw.0.read_exact(&mut payload).await.unwrap();
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        // RFC 9113: SETTINGS_INITIAL_WINDOW_SIZE is 4; a WINDOW_UPDATE of stream 0 adds to the 65,535 of the connection.
+        let stream_window = payload.chunks(6).find(|setting| head[3] == SETTINGS && setting[..2] == [0, 4]);
+        windows.extend(stream_window.map(|setting| number(&setting[2..])));
+        windows.extend((head[3] == 8).then(|| 65_535 + number(&payload)));
+    }
+    assert_eq!(windows, [128 << 10, 256 << 10]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_header_list_over_its_bytes_is_431() {
-    let (mut raw, _bench, _) = connect(r#""http2": {"header_list_bytes": 400}"#);
-    raw.hello().await;
-    for (stream, size, expected) in [(1, 50, 200), (3, 120, 431)] {
+    // `:method: GET`, `:scheme: http`, `:path: /` and `:authority: gate` are 169 bytes, each other field 35 + size. What is
+    // over twice the bound h2 refuses by itself.
+    for (fields, size, expected, counted) in [(2, 80, 200, 0), (2, 81, 431, 1), (9, 126, 431, 0)] {
+        let (mut raw, bench, _) = connect(r#""http2": {"header_list_bytes": 400}"#);
+        raw.hello().await;
         let mut block = GET.to_vec();
-        // Twice `x-a: aaa…`, a literal with a new name.
-        for _ in 0..2 {
+        // `x-a: aaa…`, a literal with a new name.
+        for _ in 0..fields {
             block.extend(b"\x00\x03x-a");
             block.push(size);
             block.extend(vec![b'a'; usize::from(size)]);
         }
-        raw.headers(stream, END_STREAM, &block).await;
-        let mut seen = raw.next().await.unwrap();
-        while seen.kind == DATA {
-            seen = raw.next().await.unwrap();
-        }
-        assert_eq!((seen.stream, status(&seen)), (stream, expected));
+        raw.headers(1, END_STREAM, &block).await;
+        assert_eq!(status(&raw.next().await.unwrap()), expected, "{fields} of {size}");
+        assert_eq!(bench.count("listen_violations_total", "head_too_large"), counted, "{fields} of {size}");
     }
 }
 
@@ -190,6 +210,24 @@ async fn a_connection_without_a_request_is_told_to_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_takes_is_given_up() {
+    let (mut raw, bench, _) = connect(r#""http2": {"idle_timeout": "100s", "ping_timeout": "10s"}"#);
+    raw.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: the body of the answer may never be sent.
+    raw.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).await;
+    let start = Instant::now();
+    raw.headers(1, END_STREAM, GET).await;
+    let mut seen = Vec::new();
+    while let Some(frame) = raw.next_answering().await {
+        seen.push(frame.kind);
+    }
+    seen.dedup();
+    assert_eq!(seen, [HEADERS, GOAWAY]);
+    assert_eq!(start.elapsed().as_secs(), 110);
+    assert_eq!(bench.count("listen_timeouts_total", "idle"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_never_begins_is_dropped() {
     let (mut raw, bench, _) = connect(r#""http2": {"idle_timeout": "100s", "ping_timeout": "10s"}"#);
     let start = Instant::now();
@@ -211,18 +249,19 @@ async fn a_request_at_work_is_not_idle() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_that_do_not_agree_and_tunnels_are_refused() {
-    let rows: [&[u8]; 5] = [
-        b"\x82\x86\x84",
-        b"\x82\x86\x84\x01\x04gate\x00\x04host\x05other",
-        b"\x82\x86\x84\x00\x04host\x04gate\x00\x04host\x04gate",
-        b"\x82\x86\x84\x00\x04host\x00",
-        b"\x02\x07CONNECT\x01\x04gate",
+    let rows: [(&[u8], &str); 5] = [
+        (b"\x82\x86\x84", "missing_host"),
+        (b"\x82\x86\x84\x01\x04gate\x00\x04host\x05other", "host_mismatch"),
+        (b"\x82\x86\x84\x00\x04host\x04gate\x00\x04host\x04gate", "repeated_host"),
+        (b"\x82\x86\x84\x00\x04host\x00", "host"),
+        (b"\x02\x07CONNECT\x01\x04gate", "connect"),
     ];
-    for block in rows {
-        let (mut raw, _bench, _) = connect("");
+    for (block, rule) in rows {
+        let (mut raw, bench, _) = connect("");
         raw.hello().await;
         raw.headers(1, END_STREAM, block).await;
         assert_eq!(status(&raw.next().await.unwrap()), 400, "{block:02x?}");
+        assert_eq!(bench.count("listen_violations_total", rule), 1, "{rule}");
     }
     for block in [GET, b"\x82\x86\x84\x00\x04host\x04gate", b"\x82\x86\x84\x01\x04gate\x00\x04host\x04Gate"] {
         let (mut raw, _bench, _) = connect("");

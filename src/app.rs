@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{self, Described, Readiness, control, health};
+use crate::admin::{self, Check, Described, Readiness, control, health};
 use crate::auth::{self, Authenticator};
 use crate::config::{Address, Config, EventTime, Fault, Listener, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
 use crate::deliver::{self, Deliverer};
@@ -163,7 +163,8 @@ impl App {
         let addresses = sockets.addresses();
         let mut tasks = Vec::new();
         authenticator.spawn_refresh(&helpers);
-        tasks.push(tokio::spawn(announce_keys(authenticator, Arc::clone(&readiness), helpers.clone())));
+        let waiting = missing_keys(&authenticator, &readiness);
+        tasks.push(tokio::spawn(announce_keys(authenticator, waiting, helpers.clone())));
         tasks.push(tokio::spawn(sweep(limits, helpers.clone())));
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
         let breaker = Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker());
@@ -365,7 +366,7 @@ fn policy_source(config: &Config) -> Result<Option<Arc<Files>>, Vec<Fault>> {
         return Ok(None);
     };
     let loaded = Files::load(path).map(|files| Some(Arc::new(files)));
-    loaded.map_err(|faults| faults.iter().map(|fault| Fault::new("policy.files", fault.to_string())).collect())
+    loaded.map_err(|faults| faults.iter().map(|fault| Fault::told(&fault.to_string())).collect())
 }
 
 fn upstream(config: &Config) -> Result<(Arc<Upstream>, &crate::config::Upstream), Vec<Fault>> {
@@ -416,13 +417,18 @@ fn event_rules(config: &Config, kind: UpstreamKind) -> EventRules {
     }
 }
 
+/// Makes `/readyz` wait for the keys of all issuers that have none: before it is served, or it could say yes too early.
+fn missing_keys(authenticator: &Authenticator, readiness: &Readiness) -> Vec<(Check, Arc<str>)> {
+    let missing = authenticator.missing().into_iter();
+    missing.map(|issuer| (readiness.register(format!("keys of {issuer}")), issuer)).collect()
+}
+
 /// Makes `/readyz` good once the keys of all issuers have come.
-async fn announce_keys(authenticator: Arc<Authenticator>, readiness: Arc<Readiness>, shutdown: CancellationToken) {
-    let mut waiting: Vec<_> = authenticator
-        .missing()
-        .into_iter()
-        .map(|issuer| (readiness.register(format!("keys of {issuer}")), issuer))
-        .collect();
+async fn announce_keys(
+    authenticator: Arc<Authenticator>,
+    mut waiting: Vec<(Check, Arc<str>)>,
+    shutdown: CancellationToken,
+) {
     while !waiting.is_empty() {
         if shutdown.run_until_cancelled(tokio::time::sleep(KEYS_POLL)).await.is_none() {
             return;

@@ -27,7 +27,7 @@ use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
 use crate::event::edit::{self, Edited};
 use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Limits, Point, Subject};
-use crate::listen::{Body, Peer};
+use crate::listen::{Body, Peer, caught};
 use crate::observe::audit::{self, EventPart};
 use crate::policy::{self, ActiveRoles, GovernedBy, Identity, Judgement};
 use crate::route::{self, Endpoint, Paths, Payload};
@@ -146,9 +146,10 @@ impl Entrance {
         if let Payload::Batch(envelope) = arrival.endpoint.payload {
             return self.pass_batch(arrival, envelope, body, forwarded, visit).await;
         }
-        match self.admit(arrival, body, &mut visit).await {
-            Ok(admitted) => self.gate.deliver(admitted, forwarded, visit).await,
-            Err(refusal) => visit.refuse(refusal),
+        match caught(self.admit(arrival, body, &mut visit)).await {
+            Some(Ok(admitted)) => self.gate.deliver(admitted, forwarded, visit).await,
+            Some(Err(refusal)) => visit.refuse(refusal),
+            None => visit.fail(),
         }
     }
 

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::answer::Refusal;
 use crate::auth::Caller;
 use crate::config::{self, LimitScope, LimitUnit};
 
@@ -106,16 +105,9 @@ pub enum Exceeded {
     OverBurst {
         /// The limit's name.
         limit: Arc<str>,
+        /// How the caller stands, with nothing charged.
+        standings: Standings,
     },
-}
-
-impl From<Exceeded> for Refusal {
-    fn from(exceeded: Exceeded) -> Self {
-        match exceeded {
-            Exceeded::Limited { limit, .. } => Self::RateLimited { limit },
-            Exceeded::OverBurst { limit } => Self::OverBurst { limit },
-        }
-    }
 }
 
 /// Faults of meaning in `limits`, each a line for the operator; none if [`Limits::new`] takes them.
@@ -158,18 +150,18 @@ impl Limits {
     ) -> Result<Standings, Exceeded> {
         let now = self.ticks(now);
         let mut plan = self.plan(point, subject, cost);
-        if let Some(part) = plan.iter().find(|part| part.bucket.never_holds(part.amount)) {
-            part.limit.counters.over_burst.inc();
-            return Err(Exceeded::OverBurst { limit: part.limit.definition.name.clone() });
-        }
+        let too_large = plan.iter().position(|part| part.bucket.never_holds(part.amount));
         for part in &mut plan {
             part.lock(now);
         }
+        let unchanged = || plan.iter().filter_map(|part| part.standing(part.before)).collect();
+        if let Some(part) = too_large.and_then(|index| plan.get(index)) {
+            part.limit.counters.over_burst.inc();
+            return Err(Exceeded::OverBurst { limit: part.limit.definition.name.clone(), standings: unchanged() });
+        }
         if let Some(refusing) = plan.iter().find(|part| part.after.is_none()) {
             refusing.limit.counters.refused.inc();
-            let limit = refusing.limit.definition.name.clone();
-            let standings = plan.iter().filter_map(|part| part.standing(part.before)).collect();
-            return Err(Exceeded::Limited { limit, standings });
+            return Err(Exceeded::Limited { limit: refusing.limit.definition.name.clone(), standings: unchanged() });
         }
         let standings = plan.iter().filter_map(|part| part.standing(part.after.unwrap_or(part.before))).collect();
         for part in plan {

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::accept::serve;
 pub use self::body::Body;
+pub(crate) use self::connection::caught;
 pub(crate) use self::crowd::{Crowd, party};
 pub use self::drain::Drain;
 pub use self::guard::{Fed, HeadGuard};

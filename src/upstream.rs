@@ -34,8 +34,8 @@ mod gravitino;
 mod http;
 mod hygiene;
 mod identity;
-mod marquez;
 mod lookup;
+mod marquez;
 mod openlineage;
 mod openmetadata;
 mod polaris;
@@ -49,8 +49,8 @@ pub(crate) mod fake;
 
 pub use self::batch::{BatchForm, BatchOutcome, BatchSupport};
 pub use self::check::check;
-pub use self::openmetadata::draws_edges;
 pub use self::lookup::{Lookup, ResolvesBy};
+pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;
 
 /// The configured backend.

@@ -136,6 +136,28 @@ pub(crate) fn outcome_edges(outcome: &Outcome) -> Option<u64> {
     }
 }
 
+/// The status that a backend which failed has answered.
+pub(crate) fn outcome_status(outcome: &Outcome) -> Option<u16> {
+    match outcome {
+        Outcome::Fault { status } => Some(*status),
+        Outcome::Accepted { .. }
+        | Outcome::NoEffect(_)
+        | Outcome::Partial { .. }
+        | Outcome::Rejected { .. }
+        | Outcome::TooLarge
+        | Outcome::Throttled
+        | Outcome::UpstreamAuth
+        | Outcome::CallerUnauthenticated
+        | Outcome::CallerForbidden
+        | Outcome::Unreachable(_)
+        | Outcome::Unknown(_)
+        | Outcome::BadGateway(_)
+        | Outcome::Disabled
+        | Outcome::Poison
+        | Outcome::NotSent => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -223,5 +245,7 @@ mod tests {
         assert_eq!(details, ["why", "a redirect"]);
         let edges: Vec<u64> = outcomes.iter().filter_map(outcome_edges).collect();
         assert_eq!(edges, [3, 3, 2]);
+        let statuses: Vec<u16> = outcomes.iter().filter_map(outcome_status).collect();
+        assert_eq!(statuses, [500]);
     }
 }

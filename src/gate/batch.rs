@@ -24,7 +24,7 @@ use crate::event::body::Reservation;
 use crate::event::edit::Edited;
 use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Point, Subject};
-use crate::listen::Body;
+use crate::listen::{Body, caught};
 use crate::policy::{ActiveRoles, GovernedBy};
 use crate::upstream::protect::Passage;
 use crate::upstream::{self, Delivery};
@@ -73,9 +73,10 @@ impl Entrance {
         forwarded: Forwarded,
         mut visit: Visit,
     ) -> Response<Full<Bytes>> {
-        match self.admit_batch(arrival, envelope, body, &mut visit).await {
-            Ok(admitted) => self.gate.deliver_batch(admitted, forwarded, visit).await,
-            Err(refusal) => visit.refuse(refusal),
+        match caught(self.admit_batch(arrival, envelope, body, &mut visit)).await {
+            Some(Ok(admitted)) => self.gate.deliver_batch(admitted, forwarded, visit).await,
+            Some(Err(refusal)) => visit.refuse(refusal),
+            None => visit.fail(),
         }
     }
 
@@ -88,7 +89,7 @@ impl Entrance {
     ) -> Result<Admitted, Refusal> {
         let gate = &*self.gate;
         let (caller, roles) = gate.identify(&arrival, visit).await?;
-        let collected = gate.collect(body, &arrival, self.body_timeout, visit).await?;
+        let collected = gate.collect(body, &arrival, &caller, self.body_timeout, visit).await?;
         let received = Instant::now();
         let bytes = collected.bytes.len() as u64;
         let rules = gate.rules.of(arrival.endpoint.dialect);

@@ -69,6 +69,7 @@ impl Visit {
         let dialect = route::dialect_of(request.uri(), paths);
         let mut record = Record::new(Timestamp::now(), request_id.to_string(), Arc::clone(&peer.listener), address);
         record.dialect = Some(dialect);
+        record.certificate = peer.certificate.clone();
         let voice = Voice {
             request_id,
             dialect,
@@ -88,17 +89,13 @@ impl Visit {
 
     /// Takes the result of a charge: how the caller stands now is told with every answer.
     pub(super) fn stand(&mut self, charged: Result<Standings, Exceeded>) -> Result<(), Refusal> {
-        match charged {
-            Ok(standings) => {
-                self.voice.standings.merge(standings);
-                Ok(())
-            }
-            Err(Exceeded::Limited { limit, standings }) => {
-                self.voice.standings.merge(standings);
-                Err(Refusal::RateLimited { limit })
-            }
-            Err(over @ Exceeded::OverBurst { .. }) => Err(over.into()),
-        }
+        let (standings, result) = match charged {
+            Ok(standings) => (standings, Ok(())),
+            Err(Exceeded::Limited { limit, standings }) => (standings, Err(Refusal::RateLimited { limit })),
+            Err(Exceeded::OverBurst { limit, standings }) => (standings, Err(Refusal::OverBurst { limit })),
+        };
+        self.voice.standings.merge(standings);
+        result
     }
 
     /// The event's run belongs to another caller.
@@ -131,6 +128,14 @@ impl Visit {
         ledger.record.outcome = Some(outcome);
         ledger.close(Some(&answer));
         voice.say(answer)
+    }
+}
+
+impl Visit {
+    /// A stage panicked. What it had begun to say is not known; the request ends, and the process goes on.
+    pub(super) fn fail(self) -> Response<Full<Bytes>> {
+        tracing::error!(request_id = %self.voice.request_id, "a request ended in a panic; the process goes on");
+        self.refuse(Refusal::Internal)
     }
 }
 
@@ -238,9 +243,67 @@ impl Drop for Ledger {
         }
         if std::thread::panicking() {
             self.record.refusal = Some(Refusal::Internal);
+            self.record.status = Some(500);
         } else {
             self.record.client_gone = true;
         }
         self.write();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::config::{self, AuditOutput};
+    use crate::dialect::OpenmetadataRelease;
+    use crate::observe::audit;
+
+    /// The only record of a visit that ends as `end` says.
+    async fn record(end: impl FnOnce(Visit)) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let output = config::Audit { output: AuditOutput::File(path.clone()), max_datasets: 1 };
+        let audit = Audit::open(&output, audit::Metrics::default()).unwrap();
+        let observer = Arc::new(Observer { audit, metrics: Arc::new(Metrics::new()) });
+        let peer = Peer {
+            address: None,
+            tls: true,
+            certificate: Some("CN=spark".into()),
+            listener: "main".into(),
+            protocol: Protocol::Http1,
+        };
+        let request = Request::post("/api/lineage").body(()).unwrap();
+        let paths = Paths { prefix: None, default: Dialect::Gravitino, openmetadata: OpenmetadataRelease::default() };
+        end(Visit::begin(&observer, &request, &peer, None, &paths));
+        assert!(observer.audit.flush(Duration::from_secs(60)).await);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_has_one_record_however_it_ends() {
+        let refused = record(|visit| drop(visit.refuse(Refusal::NotVisible))).await;
+        assert_eq!((&refused["refusal"], &refused["status"]), (&"not_visible".into(), &403.into()));
+        assert_eq!((&refused["peer"], &refused["certificate"]), (&"unix".into(), &"CN=spark".into()));
+
+        let left = record(drop).await;
+        assert_eq!((&left["client_gone"], left.get("status")), (&true.into(), None));
+
+        let panicked = record(|visit| {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let _visit = visit;
+                panic!("as the test wants it");
+            }));
+            assert!(ended.is_err());
+        });
+        let panicked = panicked.await;
+        assert_eq!((&panicked["refusal"], &panicked["status"]), (&"internal".into(), &500.into()));
+        assert_eq!(panicked["client_gone"], false);
     }
 }

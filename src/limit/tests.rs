@@ -48,7 +48,7 @@ fn refusal(result: &Result<Standings, Exceeded>) -> Option<(&'static str, String
     match result {
         Ok(_) => None,
         Err(Exceeded::Limited { limit, .. }) => Some(("limited", limit.to_string())),
-        Err(Exceeded::OverBurst { limit }) => Some(("over burst", limit.to_string())),
+        Err(Exceeded::OverBurst { limit, .. }) => Some(("over burst", limit.to_string())),
     }
 }
 

@@ -221,18 +221,23 @@ where
     H: Fn(Request<Body>, Peer) -> F,
     F: Future<Output = Response<Full<Bytes>>>,
 {
-    let mut answer = pin!(async { (server.handler)(request, peer).await });
-    let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
-        Ok(Poll::Ready(response)) => Poll::Ready(Some(response)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(_) => Poll::Ready(None),
-    });
-    if let Some(response) = caught.await {
+    if let Some(response) = caught(async { (server.handler)(request, peer).await }).await {
         return response;
     }
     server.metrics.panic();
     tracing::error!("a request ended in a panic; the process goes on");
     refusal::response(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed on this request")
+}
+
+/// What a future makes; nothing if it panics.
+pub(crate) async fn caught<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(Poll::Ready(made)) => Poll::Ready(Some(made)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(_) => Poll::Ready(None),
+    })
+    .await
 }
 
 /// The rules of the HTTP/1 guard that h2 does not keep itself: one authority, no tunnel (RFC 9113 sections 8.3.1, 8.5),

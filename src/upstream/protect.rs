@@ -44,7 +44,8 @@ impl Protection {
     /// The rules of the configured backend: those of its kind, and those of its configuration.
     pub fn new(config: &config::Upstream) -> Self {
         let is_marquez = config.kind == UpstreamKind::Marquez;
-        let in_time = || config.answer_within.0.as_millis().checked_div(MARQUEZ_DATASET.as_millis()).unwrap_or_default();
+        let in_time =
+            || config.answer_within.0.as_millis().checked_div(MARQUEZ_DATASET.as_millis()).unwrap_or_default();
         let by_time = is_marquez.then(|| usize::try_from(in_time()).unwrap_or(usize::MAX));
         Self {
             kinds: kinds(config.kind),

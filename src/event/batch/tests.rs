@@ -118,7 +118,9 @@ fn a_bad_event_spoils_no_other_and_each_keeps_its_place() {
 fn the_references_of_a_batch_have_a_bound_of_their_own() {
     // Three inputs and the job: four references each.
     assert_eq!(parse(vec![event(3); 10], &rules(), &Plan::default()).unwrap().len(), 10);
-    let Err(Error::TooLarge(text)) = parse(vec![event(3); 11], &rules(), &Plan::default()) else { panic!("over the bound") };
+    let Err(Error::TooLarge(text)) = parse(vec![event(3); 11], &rules(), &Plan::default()) else {
+        panic!("over the bound")
+    };
     assert_eq!(text, "the batch names more than 40 datasets and jobs (10 times event.max_references)");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::answer::words::{outcome_detail, outcome_edges, outcome_word, refusal_detail, refusal_word};
+use crate::answer::words::{outcome_detail, outcome_edges, outcome_status, outcome_word, refusal_detail, refusal_word};
 use crate::answer::{Counts, Outcome, Refusal};
 use crate::auth::Caller;
 use crate::deliver::{Duplicate, RunConflict};
@@ -36,6 +36,8 @@ pub struct Record {
     pub listener: Arc<str>,
     /// The client's address; behind a trusted proxy the one that it names.
     pub peer: String,
+    /// The subject of the client's certificate, where the listener asks for one.
+    pub certificate: Option<Arc<str>>,
     /// The dialect, once path and method told it.
     pub dialect: Option<Dialect>,
     /// Who called, once the token was verified.
@@ -66,8 +68,6 @@ pub struct Record {
     pub batch_index: Option<usize>,
     /// How many events of a batch ended how.
     pub batch: Option<Counts>,
-    /// The status that the upstream answered.
-    pub upstream_status: Option<u16>,
     /// The status that the client was answered; none if it left before.
     pub status: Option<u16>,
     /// Whether the client left before its answer was there.
@@ -154,6 +154,7 @@ impl Record {
             request_id,
             listener,
             peer,
+            certificate: None,
             dialect: None,
             caller: None,
             event: None,
@@ -169,7 +170,6 @@ impl Record {
             run_conflict: None,
             batch_index: None,
             batch: None,
-            upstream_status: None,
             status: None,
             client_gone: false,
             late: false,
@@ -218,6 +218,7 @@ impl Serialize for Record {
             request_id: Text(&self.request_id),
             listener: Text(&self.listener),
             peer: Text(&self.peer),
+            certificate: self.certificate.as_deref().map(Text),
             dialect: self.dialect.map(dialect_word),
             caller: self.caller.as_ref().map(CallerView::of),
             token_id: self.caller.as_ref().map(|caller| Text(&caller.token_id)),
@@ -236,7 +237,7 @@ impl Serialize for Record {
             run_conflict: self.run_conflict.map(RunConflict::word),
             batch_index: self.batch_index,
             batch: self.batch.as_ref().map(BatchView::of),
-            upstream_status: self.upstream_status,
+            upstream_status: outcome.and_then(outcome_status),
             status: self.status,
             client_gone: self.client_gone,
             late: self.late,
@@ -253,6 +254,8 @@ struct RecordView<'a> {
     request_id: Text<'a>,
     listener: Text<'a>,
     peer: Text<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dialect: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

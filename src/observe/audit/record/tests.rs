@@ -96,7 +96,7 @@ fn a_delivered_event_says_who_wrote_which_edge() {
     full.rule = Some("role sales_reader: SELECT_TABLE on schema lake.sales".to_owned());
     full.upstream = Some("gravitino".into());
     full.outcome = Some(Outcome::Accepted { edges: Some(1), durability: Durability::Stored });
-    full.upstream_status = Some(200);
+    full.certificate = Some("CN=spark".into());
     full.status = Some(201);
     full.client_gone = true;
     full.late = true;
@@ -115,13 +115,21 @@ fn a_delivered_event_says_who_wrote_which_edge() {
             { "role": "facet_job", "namespace": "demo", "name": "parent" },
         ],
         "decision": "allow", "rule": "role sales_reader: SELECT_TABLE on schema lake.sales",
-        "upstream": "gravitino", "outcome": "accepted", "edges": 1, "upstream_status": 200, "status": 201,
+        "upstream": "gravitino", "outcome": "accepted", "edges": 1, "status": 201, "certificate": "CN=spark",
         "client_gone": true, "late": true, "bytes": { "received": 300, "decoded": 2_048 },
     });
     for (key, value) in expected.as_object().expect("an object") {
         assert_eq!(&written[key], value, "{key}");
     }
     assert!(!written.to_string().contains("secret"), "a record holds no body");
+}
+
+#[test]
+fn the_status_of_a_backend_that_failed_is_told() {
+    let mut failed = record();
+    failed.outcome = Some(Outcome::Fault { status: 507 });
+    let written = written(&failed);
+    assert_eq!((&written["outcome"], &written["upstream_status"]), (&json!("fault"), &json!(507)));
 }
 
 #[test]

@@ -94,9 +94,7 @@ impl Exit {
             _ => Self::Usage,
         }
     }
-}
 
-impl Exit {
     /// Tells what is wrong with the environment.
     pub fn of_environment(error: &impl Display) -> Self {
         complain([error]);

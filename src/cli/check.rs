@@ -27,17 +27,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         Err(fault) => return Ok(refuse(&[fault])),
     };
     let config = &loaded.config;
-    let meaning = config::check(config).into_iter().chain(config::files::check(config));
-    let mut faults: Vec<Fault> = meaning.map(|fault| fault.within(&args.config)).collect();
-    faults.extend(app::check(config));
+    let mut faults = faults(config);
     if args.online && faults.is_empty() {
         faults.extend(online(config)?);
     }
     if !faults.is_empty() {
+        let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.within(&args.config)).collect();
         return Ok(refuse(&faults));
     }
     say(format_args!("ok: {}: {}", args.config.display(), summary(config)))?;
     Ok(Exit::Done)
+}
+
+/// What is wrong with what stands in the configuration, with the files that it names, and with what they hold.
+fn faults(config: &Config) -> Vec<Fault> {
+    let mut faults = config::check(config);
+    let missing = config::files::check(config);
+    // A stage would tell a second time that its file cannot be read.
+    let same = |missing: &Fault, place: &str| missing.place.starts_with(place) || missing.message.starts_with(place);
+    let told = |fault: &Fault| !fault.place.is_empty() && missing.iter().any(|missing| same(missing, &fault.place));
+    let held: Vec<Fault> = app::check(config).into_iter().filter(|fault| !told(fault)).collect();
+    faults.extend(missing);
+    faults.extend(held);
+    faults
 }
 
 /// What is wrong at the other ends.

@@ -20,21 +20,27 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     match config::load(&args.config) {
-        Ok(loaded) => serve(loaded),
+        Ok(loaded) => serve(loaded, &args.config),
         Err(faults) => Ok(refuse(&faults)),
     }
 }
 
-fn serve(loaded: Loaded) -> anyhow::Result<Exit> {
+fn serve(loaded: Loaded, file: &Path) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    runtime.block_on(until_signal(loaded))
+    let end = runtime.block_on(until_signal(loaded, file));
+    // Work that a thread has begun is waited for otherwise, also after a second signal.
+    runtime.shutdown_background();
+    end
 }
 
-async fn until_signal(loaded: Loaded) -> anyhow::Result<Exit> {
+async fn until_signal(loaded: Loaded, file: &Path) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen().context("listening to signals")?;
     let app = match App::start(&loaded.config, loaded.redacted).await {
         Ok(app) => app,
-        Err(faults) => return Ok(refuse(&faults)),
+        Err(faults) => {
+            let faults: Vec<_> = faults.into_iter().map(|fault| fault.within(file)).collect();
+            return Ok(refuse(&faults));
+        }
     };
     announce(&app, &loaded.path);
     let hangups = tokio::spawn(reload::on_hangup(app.trigger().clone(), CancellationToken::new()));
@@ -50,7 +56,6 @@ async fn until_signal(loaded: Loaded) -> anyhow::Result<Exit> {
     hangups.abort();
     if end > 0 {
         tracing::error!(connections = end, "drain.deadline was over first: connections were cut off");
-        return Ok(Exit::Failed);
     }
     tracing::info!("ended");
     Ok(Exit::Done)

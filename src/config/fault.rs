@@ -6,7 +6,7 @@ use std::path::Path;
 /// What is wrong, and where: `gate.yaml:3:5: unknown key ...`, or `gate.yaml: listeners[0].tls: ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// `FILE:LINE:COLUMN`, the key, or `FILE: KEY`.
+    /// `FILE:LINE:COLUMN`, the key, or `FILE: KEY`. Files are absolute, but for the configuration's own.
     pub place: String,
     /// What is wrong there and what to do, without a final stop.
     pub message: String,
@@ -24,9 +24,12 @@ impl Fault {
         Self::new(place, message)
     }
 
-    /// The same fault, with the file that its key stands in.
+    /// The same fault, with the file that its key stands in. One that names a file of its own stays as it is.
     #[must_use]
     pub fn within(self, file: &Path) -> Self {
+        if Path::new(&self.place).is_absolute() {
+            return self;
+        }
         let file = file.display();
         let place = if self.place.is_empty() { file.to_string() } else { format!("{file}: {}", self.place) };
         Self { place, message: self.message }
@@ -54,5 +57,7 @@ mod tests {
             assert_eq!(Fault::told(text).to_string(), text);
             assert_eq!(Fault::told(text).within(Path::new("gate.yaml")).to_string(), format!("gate.yaml: {text}"));
         }
+        let of_another_file = "/etc/policies/demo.yaml:3:5: unknown key";
+        assert_eq!(Fault::told(of_another_file).within(Path::new("gate.yaml")).to_string(), of_another_file);
     }
 }

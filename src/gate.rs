@@ -200,8 +200,16 @@ impl Gate {
         visit.ledger.record.stages.auth = Some(began.elapsed());
         let caller = Arc::new(result?);
         visit.ledger.record.caller = Some((*caller).clone());
-        let roles = arrival.active_roles()?;
-        self.charge(Point::Identified, &arrival.subject(&caller), &Cost::default(), visit)?;
+        let subject = arrival.subject(&caller);
+        let roles = match arrival.active_roles() {
+            Ok(roles) => roles,
+            Err(refusal) => {
+                // Refused before anything is charged; how the caller stands is told all the same.
+                visit.stand(Ok(self.limits.standings(&subject, Instant::now())))?;
+                return Err(refusal);
+            }
+        };
+        self.charge(Point::Identified, &subject, &Cost::default(), visit)?;
         Ok((caller, roles))
     }
 

@@ -170,6 +170,17 @@ impl Limits {
         Ok(standings)
     }
 
+    /// How a known caller stands with its own limits, with nothing charged.
+    pub fn standings(&self, subject: &Subject<'_>, now: Instant) -> Standings {
+        let now = self.ticks(now);
+        let mut plan = self.plan(Point::Identified, subject, &Cost::default());
+        for part in &mut plan {
+            part.amount = 0;
+            part.lock(now);
+        }
+        plan.iter().filter_map(|part| part.standing(part.before)).collect()
+    }
+
     /// Drops the buckets that are full again, one shard at a time. To be called every few seconds.
     pub fn sweep(&self, now: Instant) {
         let now = self.ticks(now);

@@ -2,7 +2,7 @@
 
 use lineage_gate::config::Address;
 
-use crate::support::events::run;
+use crate::support::events::{run, run_in};
 use crate::support::gate::{Setup, get};
 
 #[tokio::test]
@@ -25,6 +25,40 @@ async fn health_is_open_and_tells_no_configuration() {
     }
     assert!(!metrics.contains("alice"), "no caller may become a label");
     assert_eq!(gate.page("/config").await.0, 404);
+}
+
+/// Whatever callers send, the number of series stays the same.
+#[tokio::test]
+async fn nothing_that_a_caller_sends_becomes_a_label() {
+    let gate = Setup::new().limits("[{ name: caller, per: caller, rate: 100/s }]").start().await;
+    let series = || async {
+        let (_, metrics) = gate.page("/metrics").await;
+        let names = metrics.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+        names.map(|(name, _)| name.to_owned()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let strange = |number: usize| format!("strange-{number}");
+    let ask = async |number: usize| {
+        let name = strange(number);
+        let namespaced = run_in(&name, &[&name], &[]).to_string();
+        for (caller, path, body) in [
+            (name.as_str(), "/api/lineage", namespaced.as_str()),
+            (&name, "/api/v1/lineage", &run(&[&name], &[])),
+            (&name, &format!("/{name}"), ""),
+            (&name, &format!("/api/v1/lineage?{name}"), &format!("{{\"{name}\": 1}}")),
+        ] {
+            gate.event(caller, path, body.to_owned()).await;
+        }
+        let method = http::Method::from_bytes(name.as_bytes()).unwrap();
+        let request = gate.post("alice", "/api/lineage").method(method).header("x-strange", &name);
+        gate.send(request.body(Default::default()).unwrap()).await;
+    };
+    ask(0).await;
+    let first = series().await;
+    for number in 1..6 {
+        ask(number).await;
+    }
+    assert_eq!(series().await, first);
+    assert!(first.iter().all(|name| !name.contains("strange")), "{first:?}");
 }
 
 #[tokio::test]

@@ -29,6 +29,19 @@ async fn an_allowed_event_is_stored_as_sent_and_audited() {
     assert_eq!(part("dialect"), "gravitino");
     assert_eq!(part("datasets_total"), 2);
     assert_eq!(part("client_gone"), false);
+    assert_eq!(
+        (part("kind"), part("event_type"), part("rule")),
+        (json!("run"), json!("COMPLETE"), json!("metalake demo"))
+    );
+    assert_eq!(part("job"), json!({ "namespace": "demo", "name": "daily_orders" }));
+    assert_eq!(part("run_id"), serde_json::from_str::<Value>(&event).unwrap()["run"]["runId"]);
+    assert_eq!(part("datasets")[1], json!({ "role": "output", "namespace": "demo", "name": "lake.sales.daily" }));
+    assert_eq!((part("peer"), part("upstream")), (json!("127.0.0.1"), json!("archive")));
+    assert_eq!(part("bytes"), json!({ "received": event.len(), "decoded": event.len() }));
+    assert!(part("token_id").as_str().is_some_and(|id| id.len() == 16), "without a jti, a part of the hash");
+    for stage in ["auth", "body", "event", "policy", "deliver", "total"] {
+        assert!(record["micros"][stage].is_u64(), "{stage}");
+    }
     let token = gate.token("alice");
     let signature = token.rsplit('.').next().unwrap();
     assert!(!record.to_string().contains(signature));

@@ -19,6 +19,7 @@ async fn a_body_over_its_bound_is_a_413_that_names_the_bound() {
     let reply = gate.event("alice", PATH, large).await;
     assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (413, None));
     assert!(reply.text().contains("1KiB"), "{}", reply.text());
+    gate.metric("lineage_gate_refusals_total{reason=\"too_large\"} 1").await;
 }
 
 #[tokio::test]
@@ -43,6 +44,7 @@ async fn a_body_that_does_not_come_is_a_408() {
     let answer = client::raw(gate.address, &gate.ca(), head.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    gate.metric("lineage_gate_refusals_total{reason=\"body_timeout\"} 1").await;
 }
 
 #[tokio::test]
@@ -59,10 +61,34 @@ async fn bodies_share_one_memory_and_one_that_finds_no_room_is_a_503_to_resend()
     let reply = gate.event("bob", PATH, padded(40)).await;
     assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (503, Some("1")));
     assert_eq!(gate.audit_of(&reply).await["refusal"], "memory_full");
+    gate.metric("lineage_gate_refusals_total{reason=\"memory_full\"} 1").await;
+    gate.metric("lineage_gate_event_memory_waits_total 1").await;
     upstream.release();
     assert_eq!(holder.await.unwrap(), 201);
     upstream.script(Script::Answer("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".into()));
     assert_eq!(gate.event("bob", PATH, padded(40)).await.status.as_u16(), 201, "the room is given back");
+}
+
+#[tokio::test]
+async fn one_caller_cannot_take_all_memory_for_bodies() {
+    let upstream = Upstream::start(Script::Held("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".into())).await;
+    let yaml = format!("{{ name: slow, kind: openlineage, url: \"{}\" }}", upstream.url());
+    let event = "{ max_body: 64KiB, memory: 128KiB, memory_wait: 100ms }";
+    let gate = Setup::new().upstream(&yaml).event(event).start().await;
+    let padded = || Full::from(format!("{}{}", run(&[], &[]), " ".repeat(40 << 10)));
+    let mut held = Vec::new();
+    for caller in ["alice", "bob"] {
+        let (address, ca) = (gate.address, gate.ca());
+        let request = gate.post(caller, PATH).body(padded()).unwrap();
+        held.push(tokio::spawn(async move { client::http1(address, &ca, request).await.status.as_u16() }));
+        upstream.arrived(held.len()).await;
+        let second = gate.send(gate.post(caller, PATH).body(padded()).unwrap()).await;
+        assert_eq!((second.status.as_u16(), second.header("retry-after")), (503, Some("1")), "{caller}");
+    }
+    upstream.release();
+    for one in held {
+        assert_eq!(one.await.unwrap(), 201);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,12 @@
 //! Rate limits, as callers meet them.
 
+use http_body_util::Full;
+use serde_json::json;
+
+use crate::support::client;
 use crate::support::events::{run, run_in};
-use crate::support::gate::{Gate, Setup};
+use crate::support::gate::{Gate, Setup, claims};
+use crate::support::upstream::{Script, Upstream};
 
 const PATH: &str = "/api/lineage";
 
@@ -103,4 +108,73 @@ async fn a_namespace_limit_counts_each_namespace_apart() {
     };
     let events = [event("orders-prod"), event("orders-test"), event("orders-prod")];
     assert_eq!(statuses(&gate, "airflow", "/api/v1/lineage", &events).await, [201, 201, 429]);
+}
+
+/// Each row is refused at a later stage; the fields stand on all of them, `Retry-After` on those that a resend cures.
+#[tokio::test]
+async fn every_answer_to_a_known_caller_says_how_it_stands_whatever_the_status() {
+    let upstream = Upstream::start(Script::Answer("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".into())).await;
+    let yaml = format!("{{ name: backend, kind: gravitino, url: \"{}\" }}", upstream.url());
+    let limits = "[{ name: requests, per: caller, rate: 1/h, burst: 99 }, \
+                  { name: bytes, per: caller, unit: bytes, rate: 1KiB/h, burst: 6KiB }, \
+                  { name: lake, per: metalake, unit: bytes, rate: 1KiB/h, burst: 2KiB }]";
+    let gate = Setup::new()
+        .upstream(&yaml)
+        .limits(limits)
+        .event("{ max_body: 8KiB, memory: 8KiB, memory_wait: 10ms }")
+        .listener("body_timeout: 200ms")
+        .start()
+        .await;
+    let of = |kib: usize| format!("{}{}", run(&[], &[]), " ".repeat(kib << 10));
+    let answer = |status: &str| Script::Answer(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+    let as_json = ("content-type", "application/json");
+    let rows = [
+        ("malformed roles", ("x-gravitino-active-roles", "a,,b"), run(&[], &[]), "201 Created", 400),
+        ("media type", ("content-type", "text/plain"), run(&[], &[]), "201 Created", 415),
+        ("content coding", ("content-encoding", "br"), run(&[], &[]), "201 Created", 415),
+        ("no JSON", as_json, "{".into(), "201 Created", 400),
+        ("too large", as_json, of(9), "201 Created", 413),
+        ("over the caller's burst", as_json, of(6), "201 Created", 413),
+        ("over the metalake's burst", as_json, of(2), "201 Created", 413),
+        ("hidden", as_json, run(&["lake.hr.people"], &[]), "201 Created", 403),
+        ("backend misconfigured", as_json, run(&[], &[]), "404 Not Found", 501),
+        ("backend failed", as_json, run(&[], &[]), "500 Oops", 503),
+        ("accepted", as_json, run(&[], &[]), "201 Created", 201),
+        ("metalake used up", as_json, of(1), "201 Created", 429),
+    ];
+    for (what, (name, value), body, backend, status) in rows {
+        upstream.script(answer(backend));
+        let mut request = gate.post("alice", PATH);
+        request.headers_mut().unwrap().insert(http::HeaderName::from_static(name), value.parse().unwrap());
+        let reply = gate.send(request.body(Full::from(body)).unwrap()).await;
+        assert_eq!(reply.status.as_u16(), status, "{what}: {}", reply.text());
+        let (policy, standing) = (reply.header("ratelimit-policy").unwrap(), reply.header("ratelimit").unwrap());
+        assert!(policy.starts_with("\"requests\";q=99;w=") && policy.contains("\"bytes\";q=6144;"), "{what}: {policy}");
+        assert!(standing.starts_with("\"requests\";r=") && standing.contains("\"bytes\";r="), "{what}: {standing}");
+        let resend = matches!(status, 429 | 503);
+        assert_eq!(reply.header("retry-after"), resend.then_some("1"), "{what}");
+    }
+
+    let request = gate.raw("bob", "", "{").replace("Content-Length: 1", "Content-Length: 9");
+    let late = client::raw(gate.address, &gate.ca(), request.as_bytes()).await.to_ascii_lowercase();
+    assert!(late.starts_with("http/1.1 408 ") && late.contains("\r\nratelimit: \"requests\""), "{late}");
+    assert!(!late.contains("retry-after"), "{late}");
+}
+
+#[tokio::test]
+async fn the_widest_override_of_a_callers_groups_counts() {
+    let limits = "[{ name: caller, per: caller, rate: 1/h, burst: 1, overrides: { groups: { \
+                  analysts: { rate: 1/h, burst: 3 }, interns: { rate: 1/h, burst: 2 } } } }]";
+    let gate = Setup::new().limits(limits).start().await;
+    for (groups, passes) in [(json!([]), 1), (json!(["interns"]), 2), (json!(["interns", "analysts"]), 3)] {
+        let mut claims = claims(["bob", "carol", "dave"][passes - 1]);
+        claims["groups"] = groups;
+        let token = gate.key.sign(&claims).unwrap();
+        for number in 0..=passes {
+            let mut request = gate.post("alice", PATH);
+            request.headers_mut().unwrap().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            let reply = gate.send(request.body(Full::from(run(&[], &[]))).unwrap()).await;
+            assert_eq!(reply.status.as_u16(), if number < passes { 201 } else { 429 }, "{passes}: {number}");
+        }
+    }
 }

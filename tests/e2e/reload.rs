@@ -76,6 +76,9 @@ async fn a_changed_certificate_is_served_to_new_connections_and_a_mismatched_pai
 async fn a_removed_key_ends_its_tokens_also_those_that_were_verified_before() {
     let gate = Setup::new().start().await;
     assert_eq!(status(&gate, "alice", "lake.sales.orders").await, 201);
+    fs::write(gate.path("jwks.json"), "{ \"keys\": [] }").unwrap();
+    metric(&gate, "lineage_gate_reload_failed{target=\"keys\"} 1").await;
+    assert_eq!(status(&gate, "alice", "lake.sales.orders").await, 201, "the last good keys serve");
     let other = SigningKey::generate().unwrap();
     fs::write(gate.path("jwks.json"), other.jwks()).unwrap();
     becomes(&gate, "alice", "lake.sales.orders", 401).await;

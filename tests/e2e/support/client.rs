@@ -10,8 +10,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -38,18 +38,35 @@ impl Reply {
 }
 
 pub(crate) async fn tls(address: SocketAddr, ca: &Path, alpn: &[u8]) -> TlsStream<TcpStream> {
+    try_tls(address, ca, alpn, None).await.unwrap()
+}
+
+/// `shown` is the folder with `client.crt` and `client.key`.
+pub(crate) async fn try_tls(
+    address: SocketAddr,
+    ca: &Path,
+    alpn: &[u8],
+    shown: Option<&Path>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match shown {
+        None => builder.with_no_client_auth(),
+        Some(folder) => {
+            let chain = vec![CertificateDer::from_pem_file(folder.join("client.crt")).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
     config.alpn_protocols = vec![alpn.to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
-    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
 }
 
 /// One request on a connection of its own.
@@ -72,7 +89,11 @@ pub(crate) async fn http2(address: SocketAddr, ca: &Path, request: Request<Full<
 
 /// Sends these bytes over TLS and reads until the gate closes.
 pub(crate) async fn raw(address: SocketAddr, ca: &Path, bytes: &[u8]) -> String {
-    let mut stream = tls(address, ca, b"http/1.1").await;
+    exchange(tls(address, ca, b"http/1.1").await, bytes).await
+}
+
+/// Sends these bytes and reads until the gate closes.
+pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     stream.flush().await.unwrap();
     let mut answer = Vec::new();

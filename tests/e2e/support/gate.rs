@@ -23,8 +23,10 @@ pub(crate) const ISSUER: &str = "https://idp.test/";
 pub(crate) struct Setup {
     pub(crate) dir: TempDir,
     pub(crate) key: SigningKey,
+    address: String,
     listener: String,
     issuer: String,
+    issuers: String,
     policy: String,
     limits: String,
     event: String,
@@ -54,8 +56,10 @@ impl Setup {
         Self {
             dir,
             key,
+            address: "127.0.0.1:0\n    tls: { certificate: tls.crt, key: tls.key }".into(),
             listener: String::new(),
             issuer: "jwks_file: jwks.json".into(),
+            issuers: String::new(),
             policy: "{ files: policies/ }".into(),
             limits: "[]".into(),
             event: "{}".into(),
@@ -79,6 +83,16 @@ impl Setup {
     pub(crate) fn listener(self, yaml: &str) -> Self {
         let listener = yaml.lines().map(|line| format!("    {line}\n")).collect();
         Self { listener, ..self }
+    }
+
+    /// Without TLS, at this address.
+    pub(crate) fn plain(self, address: &str) -> Self {
+        Self { address: address.into(), ..self }
+    }
+
+    /// One more issuer, in one line.
+    pub(crate) fn another_issuer(self, yaml: &str) -> Self {
+        Self { issuers: format!("{}    - {yaml}\n", self.issuers), ..self }
     }
 
     pub(crate) fn issuer(self, yaml: &str) -> Self {
@@ -116,18 +130,17 @@ impl Setup {
     }
 
     pub(crate) fn yaml(&self) -> String {
-        let Self { listener, issuer, policy, limits, event, upstream, admin, drain, more, .. } = self;
+        let Self { address, listener, issuer, issuers, policy, limits, event, upstream, admin, drain, more, .. } = self;
         format!(
             "\
 listeners:
-  - address: 127.0.0.1:0
-    tls: {{ certificate: tls.crt, key: tls.key }}
+  - address: {address}
 {listener}auth:
   issuers:
     - issuer: {ISSUER}
       audiences: [lineage]
       {issuer}
-policy: {policy}
+{issuers}policy: {policy}
 limits: {limits}
 event: {event}
 upstreams: [{upstream}]
@@ -143,7 +156,10 @@ health: {{ address: 127.0.0.1:0 }}
         fs::write(&file, self.yaml()).unwrap();
         let loaded = config::load(&file).unwrap();
         let app = App::start(&loaded.config, loaded.redacted).await.unwrap();
-        let Address::Tcp(address) = app.addresses().listeners[0] else { panic!("no TCP listener") };
+        let address = match app.addresses().listeners[0] {
+            Address::Tcp(address) => address,
+            Address::Unix(_) => ([0; 4], 0).into(),
+        };
         Gate { dir: self.dir, key: self.key, app, address }
     }
 }
@@ -160,6 +176,16 @@ impl Gate {
     pub(crate) fn health(&self) -> SocketAddr {
         let Address::Tcp(address) = self.app.addresses().health else { panic!("no TCP health listener") };
         address
+    }
+
+    /// An event as bytes of HTTP/1.1, with more header lines, each ended by CR LF.
+    pub(crate) fn raw(&self, subject: &str, headers: &str, event: &str) -> String {
+        format!(
+            "POST /api/lineage HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\
+             {headers}\r\n{event}",
+            self.token(subject),
+            event.len()
+        )
     }
 
     pub(crate) fn token(&self, subject: &str) -> String {
@@ -199,6 +225,18 @@ impl Gate {
             records.find(|record| wanted(record))
         })
         .await
+    }
+
+    /// Waits until a line of the metrics is this one.
+    pub(crate) async fn metric(&self, wanted: &str) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        loop {
+            let (_, metrics) = self.page("/metrics").await;
+            if metrics.lines().any(|line| line == wanted) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{wanted} is not in\n{metrics}");
+        }
     }
 
     pub(crate) fn accepted(&self) -> Vec<Value> {

@@ -1,5 +1,5 @@
 //! The built binary: exit codes, and which stream says what.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests stop the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
 
 use std::process::Command;
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::support::{Double, Server, directory, event, post, serving, token};
 

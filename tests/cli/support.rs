@@ -6,11 +6,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// A minute is more than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -136,14 +137,7 @@ impl Server {
 
     /// Waits for the end of the process.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the process never ended");
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.child.wait().unwrap()
     }
 }
 
@@ -173,14 +167,21 @@ pub(crate) fn post(address: SocketAddr, token: &str, body: &str) -> (u16, String
 /// An HTTP server that answers every request with the same bytes, after a pause.
 pub(crate) struct Double {
     pub(crate) address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Requests>,
+}
+
+/// The request lines so far.
+#[derive(Default)]
+struct Requests {
+    lines: Mutex<Vec<String>>,
+    arrived: Condvar,
 }
 
 impl Double {
     pub(crate) fn start(pause: Duration, answer: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::<Requests>::default();
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -197,20 +198,19 @@ impl Double {
 
     /// The request lines so far.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
+        self.requests.lines.lock().unwrap().clone()
     }
 
     /// Waits until so many requests have arrived.
     pub(crate) fn arrived(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.requests().len() < count {
-            assert!(Instant::now() < deadline, "{} of {count} requests came", self.requests().len());
-            thread::sleep(Duration::from_millis(5));
-        }
+        let Requests { lines, arrived } = &*self.requests;
+        let waited = arrived.wait_timeout_while(lines.lock().unwrap(), PATIENCE, |lines| lines.len() < count);
+        let (lines, timeout) = waited.unwrap();
+        assert!(!timeout.timed_out(), "{} of {count} requests came", lines.len());
     }
 }
 
-fn serve(stream: TcpStream, seen: &Mutex<Vec<String>>, pause: Duration, answer: &str) {
+fn serve(stream: TcpStream, seen: &Requests, pause: Duration, answer: &str) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -232,10 +232,19 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<String>>, pause: Duration, answer: 
         if reader.read_exact(&mut body).is_err() {
             return;
         }
-        seen.lock().unwrap().extend(head.into_iter().next());
-        thread::sleep(pause);
+        seen.lines.lock().unwrap().extend(head.into_iter().next());
+        seen.arrived.notify_all();
+        wait(pause);
         if stream.write_all(answer.as_bytes()).is_err() {
             return;
         }
+    }
+}
+
+/// The answer of a slow backend takes its time.
+fn wait(pause: Duration) {
+    let end = Instant::now() + pause;
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        thread::park_timeout(left);
     }
 }

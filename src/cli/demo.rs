@@ -11,6 +11,7 @@ use self::client::Client;
 use self::table::Line;
 use self::tokens::Tokens;
 use super::Exit;
+use super::run::Signals;
 use crate::app::App;
 use crate::config::{self, Address};
 
@@ -41,6 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 async fn show(once: bool) -> anyhow::Result<Exit> {
+    let mut signals = Signals::listen().context("listening to signals")?;
     let stage = Stage::build()?;
     let loaded = config::load(&stage.path("lineage-gate.yaml")).map_err(super::in_one)?;
     let app = App::start(&loaded.config, loaded.redacted).await.map_err(super::in_one)?;
@@ -50,7 +52,7 @@ async fn show(once: bool) -> anyhow::Result<Exit> {
     let failed = lines.iter().filter(|line| !line.is_as_expected()).count();
     if !once {
         stage.invite(&url, &app)?;
-        tokio::signal::ctrl_c().await.context("waiting for Ctrl-C")?;
+        signals.next().await;
     }
     app.end().await;
     if failed > 0 {
@@ -116,12 +118,12 @@ impl Stage {
         let ca = self.path("ca.pem");
         let accepted = self.path("accepted.jsonl");
         let mut out = io::stdout().lock();
-        writeln!(out, "\nThe gate stays up until Ctrl-C. Paste one of these into another terminal:\n")?;
+        writeln!(out, "\nThe gate stays up until Ctrl-C. Paste any of these into another terminal:\n")?;
         for scene in scenes::to_paste() {
             let file = self.path(&format!("{}.json", scene.slug));
             fs::write(&file, &scene.body)?;
             let token = self.tokens.of(&scene.caller)?;
-            writeln!(out, "# {}: {}", scene.caller.name, scene.title)?;
+            writeln!(out, "# {}, {}: {}", scene.caller.name, scene.expected.as_u16(), scene.title)?;
             writeln!(out, "{}\n", curl(&ca, &token, &file, &format!("{url}{}", scene.path)))?;
         }
         writeln!(out, "accepted events  {}", accepted.display())?;

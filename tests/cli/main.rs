@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::support::{code, gate, text};
 
 mod check;
+mod demo;
 mod explain;
 mod run;
 mod support;

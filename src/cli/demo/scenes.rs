@@ -30,9 +30,9 @@ pub(super) fn all() -> Vec<Scene> {
     scenes
 }
 
-/// Two that are worth trying by hand: one accepted, one refused.
+/// Those that are answered by hand as they were in the table. What `erin` may send in a minute is used up by then.
 pub(super) fn to_paste() -> Vec<Scene> {
-    all().into_iter().filter(|scene| ["accepted", "missing-grant", "namespace-rule"].contains(&scene.slug)).collect()
+    all().into_iter().filter(|scene| scene.caller.name != "erin" || scene.resend).collect()
 }
 
 /// Those that must be told in the same bytes: hidden datasets, missing ones, foreign metalakes, missing ones.

@@ -272,7 +272,6 @@ mod tests {
         let observer = Arc::new(Observer { audit, metrics: Arc::new(Metrics::new()) });
         let peer = Peer {
             address: None,
-            tls: true,
             certificate: Some("CN=spark".into()),
             listener: "main".into(),
             protocol: Protocol::Http1,

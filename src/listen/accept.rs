@@ -97,7 +97,6 @@ where
     F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     async fn connection(self, io: Box<dyn Transport>, address: Option<IpAddr>) {
-        let tls = self.certificates.is_some();
         let secured = match &self.certificates {
             None => Secured { io, http2: false, subject: None },
             Some(certificates) => match self.handshake(certificates, io).await {
@@ -106,7 +105,7 @@ where
             },
         };
         let protocol = if secured.http2 { Protocol::Http2 } else { Protocol::Http1 };
-        let peer = Peer { address, tls, certificate: secured.subject, listener: self.name, protocol };
+        let peer = Peer { address, certificate: secured.subject, listener: self.name, protocol };
         match protocol {
             Protocol::Http1 => serve_http1(secured.io, peer, self.server).await,
             Protocol::Http2 => serve_http2(secured.io, peer, self.server).await,

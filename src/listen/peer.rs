@@ -11,8 +11,6 @@ use ipnet::IpNet;
 pub struct Peer {
     /// Its address; none on a Unix socket.
     pub address: Option<IpAddr>,
-    /// Whether the connection is TLS.
-    pub tls: bool,
     /// The subject of the certificate that it showed and that `client_ca` signed, such as `CN=spark,O=Example`.
     pub certificate: Option<Arc<str>>,
     /// The listener's name.
@@ -69,7 +67,7 @@ mod tests {
 
     fn peer(address: Option<&str>) -> Peer {
         let address = address.map(|text| text.parse().unwrap());
-        Peer { address, tls: true, certificate: None, listener: "test".into(), protocol: Protocol::Http1 }
+        Peer { address, certificate: None, listener: "test".into(), protocol: Protocol::Http1 }
     }
 
     #[test]

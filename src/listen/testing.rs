@@ -73,7 +73,7 @@ impl Bench {
 }
 
 pub(super) fn peer(protocol: Protocol) -> Peer {
-    Peer { address: None, tls: false, certificate: None, listener: "test".into(), protocol }
+    Peer { address: None, certificate: None, listener: "test".into(), protocol }
 }
 
 /// A gate that requests wait at, and the number of those that came.

@@ -111,11 +111,6 @@ impl Certificates {
         [certificate, key].into_iter().chain(client_ca).cloned().collect()
     }
 
-    /// When the served certificate ends.
-    pub fn not_after(&self) -> Timestamp {
-        self.live.load().not_after
-    }
-
     /// The configuration for the next connection.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.live.load().config)

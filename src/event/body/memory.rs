@@ -103,7 +103,8 @@ impl Memory {
     }
 
     /// Bytes in use now, of all callers.
-    pub fn in_use(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> u64 {
         let Common { pages, total, .. } = &*self.common;
         total.saturating_sub(pages.available_permits() as u64).saturating_mul(PAGE)
     }

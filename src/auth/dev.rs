@@ -36,7 +36,7 @@ pub enum DevError {
     #[error("{}: is no private ES256 key in PEM (PKCS #8); remove it to get a new one", .0.display())]
     BadKey(PathBuf),
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     File {
         /// The file or directory.
         path: PathBuf,

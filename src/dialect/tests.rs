@@ -350,7 +350,8 @@ fn openmetadata_answer(release: OpenmetadataRelease, row: &Row) -> (u16, String)
         Told::Outcome(Outcome::Disabled) => (503, event("failure", "OpenLineage API is disabled", none)),
         Told::Refusal(_) | Told::Outcome(_) if row.status >= 500 => (row.status, event("failure", message, none)),
         Told::Refusal(_) | Told::Outcome(_) => {
-            let status = if row.status == 422 { 400 } else { row.status };
+            let is_poison = matches!(row.told, Told::Outcome(Outcome::Poison));
+            let status = if row.status == 422 && !is_poison { 400 } else { row.status };
             let message = if status == 401 { format!("Not Authorized! {message}") } else { message.to_owned() };
             (status, format!(r#"{{"code":{status},"message":{}}}"#, serde_json::to_string(&message).unwrap()))
         }

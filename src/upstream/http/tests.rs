@@ -25,6 +25,9 @@ const LARGE: usize = 32 << 20;
 /// An upstream with further configuration.
 fn upstream(kind: &str, url: &str, more: serde_json::Value) -> Upstream {
     let mut json = serde_json::json!({ "name": "u", "kind": kind, "url": url });
+    if kind == "openmetadata" {
+        json["services"] = serde_json::json!({ "postgres://db": "pg" });
+    }
     json.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     Upstream::new(&serde_json::from_value(json).unwrap()).unwrap()
 }

@@ -138,8 +138,8 @@ fn the_number_of_datasets_is_bounded_by_the_time_that_marquez_has() {
     };
     let rule = |bound| Some(format!("it takes up to {bound} datasets an event, symlinks included, in the time it has"));
     let marquez = protection(&json!({ "kind": "marquez" }));
-    assert_eq!(broken(&marquez, &many(428)), None);
-    assert_eq!(broken(&marquez, &many(429)), rule(428));
+    assert_eq!(broken(&marquez, &many(500)), None);
+    assert_eq!(broken(&marquez, &many(501)), rule(500));
     let slow = protection(&json!({ "kind": "marquez", "answer_within": "1400ms" }));
     assert_eq!(broken(&slow, &many(201)), rule(200));
     let configured = protection(&json!({ "kind": "marquez", "max_datasets": 1000 }));

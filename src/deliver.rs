@@ -166,8 +166,7 @@ impl Deliverer {
     /// runs on a worker of the runtime: it must not block.
     pub fn submit(&self, delivery: Delivery, received: Instant, on_end: impl FnOnce(End) + Send + 'static) -> Handle {
         let upstream = Arc::clone(&self.shared.upstream);
-        let key = EventKey::of(&delivery, upstream.name());
-        let event = Event { key, caller: CallerKey::of(&delivery.caller) };
+        let event = self.shared.event(&delivery);
         self.exchange(event, received, Box::new(on_end), async move { upstream.send(&delivery).await })
     }
 
@@ -184,6 +183,15 @@ impl Deliverer {
         report: Report,
         exchange: impl Future<Output = Outcome> + Send + 'static,
     ) -> Handle {
+        let (begun, handle) = self.begin(event, received, report);
+        if let Some(begun) = begun {
+            begun.start(exchange, self.shared.queue_until(received));
+        }
+        handle
+    }
+
+    /// Finds an event's earlier copies. An exchange comes back where there are none: it must be started or ended.
+    fn begin(&self, event: Event, received: Instant, report: Report) -> (Option<Exchange>, Handle) {
         let shared = &self.shared;
         let answer_by = received + shared.settings.budget;
         let (waiter, handle) = waiter::pair(answer_by, report, shared.pending(), shared.metrics.clone());
@@ -191,10 +199,7 @@ impl Deliverer {
         let found = shared.duplicates().find(slot, waiter, Instant::now());
         let upstream = shared.upstream.name();
         match found {
-            Found::New => {
-                let margin = QUEUE_MARGIN.min(shared.settings.budget / 4);
-                Exchange::new(Arc::clone(shared), event, slot).start(exchange, answer_by - margin);
-            }
+            Found::New => return (Some(Exchange::new(Arc::clone(shared), event, slot)), handle),
             Found::Joined => shared.metrics.duplicate(upstream, Duplicate::Joined),
             Found::Crowded(waiter) => waiter.end(Outcome::Unknown(Unknown::Pending), Some(Duplicate::Joined)),
             Found::Remembered(waiter, outcome) => {
@@ -202,11 +207,21 @@ impl Deliverer {
                 waiter.end(outcome, Some(Duplicate::Remembered));
             }
         }
-        handle
+        (None, handle)
     }
 }
 
 impl Shared {
+    fn event(&self, delivery: &Delivery) -> Event {
+        let key = EventKey::of(delivery, self.upstream.name());
+        Event { key, caller: CallerKey::of(&delivery.caller) }
+    }
+
+    /// Until when an event waits for its place.
+    fn queue_until(&self, received: Instant) -> Instant {
+        received + self.settings.budget - QUEUE_MARGIN.min(self.settings.budget / 4)
+    }
+
     /// What a client is told whose exchange goes on. With nothing that a resend could join, that is another word.
     fn pending(&self) -> Unknown {
         if self.joins() { Unknown::Pending } else { Unknown::Unwatched }

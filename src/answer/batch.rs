@@ -6,6 +6,7 @@ use super::{Outcome, Refusal};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchReport {
     ends: Vec<End>,
+    edges: Option<u64>,
 }
 
 /// What became of one event of a batch.
@@ -48,7 +49,13 @@ pub struct Counts {
 impl BatchReport {
     /// The report of events that ended so, in the order in which they came.
     pub fn new(ends: Vec<End>) -> Self {
-        Self { ends }
+        let edges = ends.iter().try_fold(0_u64, |sum, end| Some(sum.saturating_add(end.edges()?)));
+        Self { ends, edges }
+    }
+
+    /// As [`new`](Self::new), where the edges were counted for several events together.
+    pub fn counted(ends: Vec<End>, edges: Option<u64>) -> Self {
+        Self { ends, edges }
     }
 
     /// The ends, in the order in which the events came.
@@ -73,10 +80,17 @@ impl BatchReport {
 
     /// Edges that were written, if the backend counted those of every event that it took.
     pub fn edges(&self) -> Option<u64> {
-        self.ends.iter().try_fold(0_u64, |sum, end| match end {
-            End::Sent(Outcome::Accepted { edges, .. }) => edges.map(|edges| sum.saturating_add(edges)),
-            End::Sent(Outcome::Partial { edges }) => Some(sum.saturating_add(*edges)),
-            End::Sent(_) | End::Refused(_) | End::NotAttempted(_) => Some(sum),
-        })
+        self.edges
+    }
+}
+
+impl End {
+    /// Edges that were written for it; none where the backend took it and did not count them.
+    pub(crate) fn edges(&self) -> Option<u64> {
+        match self {
+            Self::Sent(Outcome::Accepted { edges, .. }) => *edges,
+            Self::Sent(Outcome::Partial { edges }) => Some(*edges),
+            Self::Sent(_) | Self::Refused(_) | Self::NotAttempted(_) => Some(0),
+        }
     }
 }

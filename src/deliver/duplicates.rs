@@ -56,6 +56,11 @@ impl<W> Duplicates<W> {
         Found::New
     }
 
+    /// Whether it is on its way.
+    pub(super) fn is_running(&self, key: &EventKey) -> bool {
+        self.running.contains_key(key)
+    }
+
     /// The exchange has ended: gives back all who wait for it, the first sender first.
     pub(super) fn end(&mut self, key: EventKey, caller: CallerKey, outcome: &Outcome, now: Instant) -> Vec<W> {
         if is_delivery(outcome) {

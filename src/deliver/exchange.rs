@@ -49,37 +49,25 @@ impl Exchange {
     }
 
     async fn attempt(&self, send: impl Future<Output = Outcome>, queue_until: Instant) -> Outcome {
-        let Shared { health, queue, metrics, upstream, .. } = &*self.shared;
-        if health.refuses() {
-            metrics.unsent(upstream.name(), Unsent::Breaker);
-            return Outcome::NotSent;
-        }
-        let place = {
-            let _waiting = metrics.queued(upstream.name());
-            queue.enter(self.event.caller, queue_until).await
-        };
-        let Some(_place) = place else {
-            metrics.unsent(upstream.name(), Unsent::Queue);
-            return Outcome::NotSent;
-        };
-        let Some(passage) = Passage::begin(health, self.event) else {
-            metrics.unsent(upstream.name(), Unsent::Breaker);
-            return Outcome::NotSent;
-        };
-        let running = metrics.running(upstream.name());
-        let outcome = send.await;
-        running.ended(&outcome);
-        if passage.end(&outcome) {
-            self.shared.check_health();
-        }
-        if health.is_poison(self.event, &outcome) {
-            metrics.poison(upstream.name());
+        let sent = self.shared.pass(self.event, queue_until, send, Clone::clone).await;
+        sent.map_or(Outcome::NotSent, |outcome| self.poisoned(outcome))
+    }
+
+    /// The outcome, unless the backend fails at this event alone.
+    pub(super) fn poisoned(&self, outcome: Outcome) -> Outcome {
+        if self.shared.health.is_poison(self.event, &outcome) {
+            self.shared.metrics.poison(self.shared.upstream.name());
             return Outcome::Poison;
         }
         outcome
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    pub(super) fn event(&self) -> Event {
+        self.event
+    }
+
+    /// Tells all who wait for it.
+    pub(super) fn end(&mut self, outcome: Outcome) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
@@ -93,6 +81,44 @@ impl Exchange {
         for (index, waiter) in waiters.into_iter().enumerate() {
             waiter.end(outcome.clone(), (index > 0).then_some(Duplicate::Joined));
         }
+    }
+}
+
+impl Shared {
+    /// Sends something for `event` once there is a place for it: breaker, queue and once more the breaker stand before.
+    /// None: it was not sent. `outcome` is what the sending's result says of the backend.
+    pub(super) async fn pass<T>(
+        self: &Arc<Self>,
+        event: Event,
+        queue_until: Instant,
+        send: impl Future<Output = T>,
+        outcome: impl FnOnce(&T) -> Outcome,
+    ) -> Option<T> {
+        let Self { health, queue, metrics, upstream, .. } = &**self;
+        if health.refuses() {
+            metrics.unsent(upstream.name(), Unsent::Breaker);
+            return None;
+        }
+        let place = {
+            let _waiting = metrics.queued(upstream.name());
+            queue.enter(event.caller, queue_until).await
+        };
+        let Some(_place) = place else {
+            metrics.unsent(upstream.name(), Unsent::Queue);
+            return None;
+        };
+        let Some(passage) = Passage::begin(health, event) else {
+            metrics.unsent(upstream.name(), Unsent::Breaker);
+            return None;
+        };
+        let running = metrics.running(upstream.name());
+        let sent = send.await;
+        let outcome = outcome(&sent);
+        running.ended(&outcome);
+        if passage.end(&outcome) {
+            self.check_health();
+        }
+        Some(sent)
     }
 }
 
@@ -110,10 +136,15 @@ fn unwatched(outcome: Outcome) -> Outcome {
 
 /// A panic ends one exchange, as a fault, and its report still runs.
 async fn without_panic(exchange: impl Future<Output = Outcome>) -> Outcome {
+    caught(exchange).await.unwrap_or(Outcome::Fault { status: 500 })
+}
+
+/// None: it panicked.
+pub(super) async fn caught<T>(exchange: impl Future<Output = T>) -> Option<T> {
     let mut exchange = pin!(exchange);
     poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| exchange.as_mut().poll(cx)));
-        polled.unwrap_or(Poll::Ready(Outcome::Fault { status: 500 }))
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
     })
     .await
 }

@@ -9,6 +9,7 @@ use super::Shared;
 use super::breaker::{Advice, Breaker, Leave, Sign, State};
 use super::duplicates::is_delivery;
 use super::exchange::Event;
+use super::key::EventKey;
 use super::metrics::Metrics;
 use super::poison::Poison;
 use crate::answer::Outcome;
@@ -55,6 +56,11 @@ impl Health {
             lock(&self.poison).passed(&event.key);
         }
         false
+    }
+
+    /// Whether the backend failed at this event of late.
+    pub(super) fn has_failed(&self, event: &EventKey) -> bool {
+        lock(&self.poison).has_failed(event, Instant::now())
     }
 
     /// Changes the breaker, and tells if its state is another one afterwards.

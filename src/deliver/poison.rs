@@ -44,6 +44,11 @@ impl Poison {
         }
     }
 
+    /// Whether the backend failed at an event of late.
+    pub(super) fn has_failed(&self, event: &EventKey, at: Instant) -> bool {
+        self.failed.get(event, at).is_some()
+    }
+
     /// The backend failed at an event. True: it is poison.
     pub(super) fn failed(&mut self, event: EventKey, caller: CallerKey, at: Instant) -> bool {
         let before = self.failed.get(&event, at).copied();

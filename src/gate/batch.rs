@@ -243,12 +243,12 @@ impl Gate {
         }
         drop(reservation);
         let sent = self.deliverer.submit_batch(items, received).await;
-        for (index, end) in indices.into_iter().zip(sent) {
+        for (index, end) in indices.into_iter().zip(sent.ends) {
             if let Some(slot) = ends.get_mut(index) {
                 *slot = end;
             }
         }
-        visit.report_batch(&BatchReport::new(ends))
+        visit.report_batch(&BatchReport::counted(ends, sent.edges))
     }
 }
 

@@ -14,13 +14,23 @@ const LIST: &str = "/api/v1/lineage/batch";
 const EVENTS: &str = "/api/v1/openlineage/lineage/batch";
 const CREATED: &str = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
 
+/// A backend without a batch call of its own.
 async fn before(upstream: &Upstream, more: &str) -> Gate {
-    let yaml = format!("{{ name: backend, kind: openlineage, url: \"{}\"{more} }}", upstream.url());
+    before_kind(upstream, "marquez", &format!(", concurrency: 64{more}")).await
+}
+
+async fn before_kind(upstream: &Upstream, kind: &str, more: &str) -> Gate {
+    let yaml = format!("{{ name: backend, kind: {kind}, url: \"{}\"{more} }}", upstream.url());
     Setup::new().upstream(&yaml).start().await
 }
 
 fn list(events: &[String]) -> String {
     format!("[{}]", events.join(","))
+}
+
+/// So many events, each of a run of its own.
+fn several(count: usize) -> String {
+    list(&(0..count).map(|_| ok()).collect::<Vec<_>>())
 }
 
 fn ok() -> String {
@@ -150,6 +160,7 @@ async fn an_envelope_that_does_not_hold_refuses_the_whole() {
     }
     assert!(gate.accepted().is_empty());
     assert_eq!(gate.event("alice", LIST, three).await.status.as_u16(), 200);
+    let object = format!("{{\"events\":{}}}", several(3));
     assert_eq!(gate.event("alice", EVENTS, object).await.status.as_u16(), 200);
     assert_eq!(gate.accepted().len(), 6);
 }
@@ -273,9 +284,8 @@ async fn a_batch_is_charged_all_of_its_events_at_once_or_none() {
     let limits = "[{ name: events, per: caller, unit: events, rate: 1/h, burst: 5 }, \
                   { name: demo, per: metalake, unit: events, rate: 1/h, burst: 4 }]";
     let gate = Setup::new().limits(limits).start().await;
-    let batch = |count: usize| list(&vec![ok(); count]);
     let status = async |caller: &str, count: usize| {
-        let reply = gate.event(caller, LIST, batch(count)).await;
+        let reply = gate.event(caller, LIST, several(count)).await;
         (reply.status.as_u16(), reply.text().contains("'demo'"))
     };
     assert_eq!(status("alice", 6).await, (413, false), "more than ever fits");
@@ -304,4 +314,130 @@ async fn all_or_nothing_sends_nothing_unless_all_may_go() {
     assert_eq!((&first["refusal"], &first["decision"]), (&json!("invalid"), &json!("allow")));
     assert_eq!(gate.event("alice", LIST, list(&[ok(), ok()])).await.status.as_u16(), 200);
     assert_eq!(gate.accepted().len(), 2);
+}
+
+/// A 200 with this JSON.
+fn answered(body: &Value) -> Script {
+    let body = body.to_string();
+    let length = body.len();
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
+    Script::Answer(format!("{head}: {length}\r\n\r\n{body}"))
+}
+
+/// How many events a backend was sent in one body.
+fn count(body: &str) -> usize {
+    let body: Value = serde_json::from_str(body).unwrap();
+    body.as_array().or_else(|| body["events"].as_array()).map_or(0, Vec::len)
+}
+
+/// Four events of which the policy refuses the second: the backend gets three.
+fn one_hidden() -> [String; 4] {
+    [ok(), run(&["lake.hr.people"], &[]), ok(), ok()]
+}
+
+#[tokio::test]
+async fn the_answer_of_openmetadata_2_0_is_told_with_the_indices_of_the_client() {
+    let upstream = Upstream::start(Script::By(|_| {
+        let failed = json!([{ "index": 2, "reason": "no producer", "retriable": false }]);
+        answered(
+            &json!({ "status": "partial_success", "message": "x", "lineageEdgesCreated": 4, "failedEvents": failed,
+            "summary": { "received": 3, "successful": 1, "failed": 1, "skipped": 1 } }),
+        )
+    }))
+    .await;
+    let gate = before_kind(&upstream, "openmetadata", ", services: { demo: demo }").await;
+    let reply = gate.event("alice", EVENTS, format!("{{\"events\":{}}}", list(&one_hidden()))).await;
+    let body = reply.json();
+    assert_eq!((reply.status.as_u16(), &body["status"]), (200, &json!("partial_success")), "{body}");
+    assert_eq!(body["summary"], json!({ "received": 4, "successful": 1, "failed": 2, "skipped": 1 }));
+    assert_eq!((&body["lineageEdgesCreated"], failed(&reply)), (&json!(4), vec![(1, false), (3, false)]));
+    assert_eq!(body["failedEvents"][1]["reason"], "no producer");
+    let [call] = upstream.received().try_into().unwrap();
+    assert!(call.head.starts_with("POST /api/v1/openlineage/lineage/batch HTTP/1.1\r\n"), "{}", call.head);
+    assert_eq!(count(std::str::from_utf8(&call.body).unwrap()), 3);
+}
+
+#[tokio::test]
+async fn the_answer_of_openmetadata_2_1_is_told_as_it_counts() {
+    let upstream = Upstream::start(Script::By(|_| {
+        let unresolved = json!([{ "eventIndex": 1, "namespace": "demo", "name": "a", "reason": "NOT_FOUND" }]);
+        answered(&json!({ "status": "partial_success", "message": "x", "lineageEdgesCreated": 3,
+            "unresolvedDatasets": unresolved,
+            "summary": { "received": 3, "successful": 2, "partial": 1, "failed": 0, "skipped": 0 } }))
+    }))
+    .await;
+    let yaml = format!("{{ name: om, kind: openmetadata, services: {{ demo: demo }}, url: \"{}\" }}", upstream.url());
+    let gate = Setup::new().upstream(&yaml).listener("openmetadata: '2.1'").start().await;
+    let reply = gate.event("alice", EVENTS, format!("{{\"events\":{}}}", list(&one_hidden()))).await;
+    let body = reply.json();
+    let counts = json!({ "received": 4, "successful": 2, "partial": 1, "failed": 1, "skipped": 0 });
+    assert_eq!((reply.status.as_u16(), &body["summary"], &body["lineageEdgesCreated"]), (200, &counts, &json!(3)));
+    assert_eq!(failed(&reply), [(1, false)]);
+}
+
+#[tokio::test]
+async fn polaris_and_datahub_get_a_bare_list_and_their_reports_are_read() {
+    for (kind, path, status, reason) in [
+        ("polaris", "/api/openlineage/v1/lineage/batch", "PARTIAL", "message"),
+        ("datahub", "/openapi/openlineage/api/v1/lineage/batch", "partial_success", "reason"),
+    ] {
+        let upstream = Upstream::start(Script::Stall).await;
+        let report = if kind == "polaris" { polaris } else { datahub };
+        upstream.script(Script::By(report));
+        let gate = before_kind(&upstream, kind, "").await;
+        let reply = gate.event("alice", LIST, list(&one_hidden())).await;
+        let body = reply.json();
+        assert_eq!((reply.status.as_u16(), failed(&reply)), (200, vec![(1, false), (2, true)]), "{status} {body}");
+        let counts = json!({ "received": 4, "successful": 2, "failed": 2, "retriable": 1, "non_retriable": 1 });
+        assert_eq!(body["summary"], counts, "{reason}");
+        let [call] = upstream.received().try_into().unwrap();
+        assert!(call.head.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{}", call.head);
+        assert!(call.body.starts_with(b"[{") && count(std::str::from_utf8(&call.body).unwrap()) == 3);
+    }
+}
+
+fn polaris(_: &str) -> Script {
+    let failed = json!([{ "index": 1, "retriable": true, "message": "busy" }]);
+    let summary =
+        json!({ "received": 3, "successful": 2, "failed": 1, "omitted_unresolved": 7, "omitted_unauthorized": 1 });
+    answered(&json!({ "status": "PARTIAL", "summary": summary, "failed_events": failed }))
+}
+
+fn datahub(_: &str) -> Script {
+    let failed = json!([{ "index": 1, "retriable": true, "reason": "busy" }]);
+    let summary = json!({ "received": 3, "successful": 2, "failed": 1, "retriable": 1, "non_retriable": 0 });
+    answered(&json!({ "status": "partial_success", "summary": summary, "failed_events": failed }))
+}
+
+#[tokio::test]
+async fn an_endpoint_without_batches_is_sent_event_by_event_and_not_asked_again() {
+    let not_found: fn(&str) -> Script = |body| {
+        let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+        Script::Answer(if body.starts_with('[') { missing } else { CREATED }.into())
+    };
+    let not_implemented: fn(&str) -> Script = |body| {
+        let missing = "HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n\r\n";
+        Script::Answer(if body.starts_with('[') { missing } else { CREATED }.into())
+    };
+    for script in [not_found, not_implemented] {
+        let upstream = Upstream::start(Script::By(script)).await;
+        let gate = before_kind(&upstream, "openlineage", "").await;
+        let reply = gate.event("alice", LIST, list(&one_hidden())).await;
+        assert_eq!((reply.status.as_u16(), failed(&reply)), (200, vec![(1, false)]), "{}", reply.text());
+        assert_eq!(upstream.received().len(), 4, "one call, and three events");
+        let reply = gate.event("alice", LIST, several(2)).await;
+        assert_eq!((reply.status.as_u16(), failed(&reply)), (200, vec![]), "{}", reply.text());
+        assert_eq!(upstream.received().len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_sent_again_is_answered_from_memory() {
+    let upstream = Upstream::start(Script::Answer("HTTP/1.1 204 No Content\r\n\r\n".into())).await;
+    let gate = before_kind(&upstream, "openlineage", "").await;
+    let batch = several(5);
+    let first = gate.event("alice", LIST, batch.clone()).await;
+    let again = gate.event("alice", LIST, batch).await;
+    assert_eq!((first.status.as_u16(), &first.body), (200, &again.body), "{}", first.text());
+    assert_eq!(upstream.received().len(), 1);
 }

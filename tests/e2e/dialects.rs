@@ -25,7 +25,12 @@ namespaces:
 ";
 
 async fn start(upstream: &Upstream, kind: &str, listener: &str) -> Gate {
-    let yaml = format!("{{ name: backend, kind: {kind}, url: \"{}\" }}", upstream.url());
+    let services = if kind == "openmetadata" {
+        ", services: { 'postgresql://warehouse.example.com:5432': warehouse }"
+    } else {
+        ""
+    };
+    let yaml = format!("{{ name: backend, kind: {kind}, url: \"{}\"{services} }}", upstream.url());
     let gate = Setup::new().upstream(&yaml).listener(listener).write("policies/orders.yaml", POLICY).start().await;
     fs::write(gate.path("event.json"), EVENT).unwrap();
     fs::write(gate.path("batch.json"), BATCH).unwrap();
@@ -80,6 +85,58 @@ async fn the_documented_event_and_batch_of_openmetadata_get_their_documented_ans
     assert_eq!(event.body, EVENT.as_bytes());
     let batched: Value = serde_json::from_slice(&batch.body).unwrap();
     assert_eq!(batched, serde_json::from_str::<Value>(BATCH).unwrap()["events"][0]);
+}
+
+/// OpenMetadata as its contract has it, of both paths.
+fn documented() -> Script {
+    Script::By(|body| {
+        let edges = |count: usize| format!(r#""lineageEdgesCreated":{count}}}"#);
+        let events = serde_json::from_str::<Value>(body).unwrap()["events"].as_array().map(Vec::len);
+        let answer = match events {
+            None => format!(r#"{{"status":"success","message":"Created 1 lineage edge(s)",{}"#, edges(1)),
+            Some(count) => format!(
+                "{{\"status\":\"success\",\"message\":\"Processed {count} events: {count} successful, 0 failed, 0 skipped. \
+                 Created {count} lineage edges.\",\"summary\":{{\"received\":{count},\"successful\":{count},\"failed\":0,\
+                 \"skipped\":0}},\"failedEvents\":null,{}",
+                edges(count)
+            ),
+        };
+        let length = answer.len();
+        Script::Answer(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}"
+        ))
+    })
+}
+
+#[tokio::test]
+async fn before_openmetadata_the_documented_examples_get_exactly_its_answers() {
+    let upstream = Upstream::start(documented()).await;
+    let gate = start(&upstream, "openmetadata", "").await;
+    let (status, body) = curl(&gate, "etl", "/api/v1/openlineage/lineage", "event.json").await;
+    let created = json!({ "status": "success", "message": "Created 1 lineage edge(s)", "lineageEdgesCreated": 1 });
+    assert_eq!((status, body), (200, created));
+    let (status, body) = curl(&gate, "etl", "/api/v1/openlineage/lineage/batch", "batch.json").await;
+    let processed = |count: usize| {
+        let message = format!(
+            "Processed {count} events: {count} successful, 0 failed, 0 skipped. Created {count} lineage edges."
+        );
+        let summary = json!({ "received": count, "successful": count, "failed": 0, "skipped": 0 });
+        json!({ "status": "success", "message": message, "summary": summary, "lineageEdgesCreated": count })
+    };
+    assert_eq!((status, body), (200, processed(1)));
+    let mut batch: Value = serde_json::from_str(BATCH).unwrap();
+    let mut second = batch["events"][0].clone();
+    second["run"]["runId"] = json!("3aa06b9c-2185-4c64-959c-b549f768b252");
+    let mut third = second.clone();
+    third["eventTime"] = json!("2026-10-20T10:00:01Z");
+    batch["events"] = json!([second, third]);
+    fs::write(gate.path("two.json"), batch.to_string()).unwrap();
+    let (status, body) = curl(&gate, "etl", "/api/v1/openlineage/lineage/batch", "two.json").await;
+    assert_eq!((status, body), (200, processed(2)));
+    let paths: Vec<String> =
+        upstream.received().iter().map(|request| request.head.split(' ').nth(1).unwrap().to_owned()).collect();
+    let [single, batch] = ["/api/v1/openlineage/lineage", "/api/v1/openlineage/lineage/batch"];
+    assert_eq!(paths, [single, single, batch], "a batch of one is one event");
 }
 
 #[tokio::test]

@@ -118,3 +118,6 @@ impl Contract {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,7 +221,10 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>, seen: Arc<Mutex<See
             Some(Some(recorded)) => {
                 let headers = recorded.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
                 let answer = format!("{}\r\n{}\r\n{}", recorded.line, headers.collect::<String>(), recorded.body);
-                if stream.write_all(answer.as_bytes()).await.is_err() {
+                let closes = |(name, value): &(String, String)| {
+                    name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
+                };
+                if stream.write_all(answer.as_bytes()).await.is_err() || recorded.headers.iter().any(closes) {
                     return;
                 }
             }

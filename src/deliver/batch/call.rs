@@ -223,7 +223,7 @@ fn end_all(exchanges: Vec<Exchange>, outcome: &Outcome) {
 fn as_one(sent: &BatchOutcome) -> Outcome {
     match sent {
         BatchOutcome::Each { outcomes, .. } => {
-            let telling = outcomes.iter().find(|outcome| is_delivery(outcome)).or(outcomes.first());
+            let telling = outcomes.iter().find(|outcome| is_delivery(outcome)).or_else(|| outcomes.first());
             telling.cloned().unwrap_or(Outcome::NotSent)
         }
         BatchOutcome::Whole(outcome) => outcome.clone(),

@@ -20,7 +20,8 @@ import time
 import uuid
 
 import credentials
-import python as plain
+import harness
+import senders
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 
 CALLERS = [f"team-{number}" for number in range(8)]
@@ -138,18 +139,18 @@ def main(gate, events="1000", seed="1"):
     threading.Thread(target=backend.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        port, health = plain.free_port(), plain.free_port()
-        plain.write_files(directory, port, health)
+        port, health = harness.free_port(), harness.free_port()
+        harness.write_files(directory, port, health)
         configure(directory, backend.server_address[1])
         with open(directory / "log", "wb") as log:
             process = subprocess.Popen([gate, "run", "--config", str(directory / "gate.yaml")], stderr=log)
         try:
-            plain.wait_until_ready(process, health)
+            harness.wait_until_ready(process, health)
             began = time.monotonic()
             beliefs = send(directory, f"https://localhost:{port}", events)
             took = time.monotonic() - began
             process.send_signal(signal.SIGTERM)
-            plain.expect(process.wait(60) == 0, f"the gate ended with {process.returncode}")
+            harness.expect(process.wait(60) == 0, f"the gate ended with {process.returncode}")
         finally:
             process.kill()
             backend.over.set()
@@ -176,7 +177,7 @@ def send(directory, url, events):
     authority = str(directory / "ca.crt")
 
     def work(caller):
-        client = plain.client(url, authority, caller)
+        client = senders.python_client(url, authority, caller)
         while True:
             with lock:
                 if next(left, None) is None:
@@ -216,11 +217,11 @@ def read_audit(directory):
 def judge(backend, beliefs, outcomes):
     twice = [run for run, count in backend.stored.items() if count > 1]
     lost = [run for run, belief in beliefs.items() if belief is None and run not in backend.stored]
-    plain.expect(not twice, f"no event is stored twice: {[(run, outcomes[run]) for run in twice]}")
-    plain.expect(not lost, f"what a client believes delivered is stored: {[(run, outcomes[run]) for run in lost]}")
+    harness.expect(not twice, f"no event is stored twice: {[(run, outcomes[run]) for run in twice]}")
+    harness.expect(not lost, f"what a client believes delivered is stored: {[(run, outcomes[run]) for run in lost]}")
     for run in beliefs:
         told = any(outcome == "accepted" for outcome, _ in outcomes[run])
-        plain.expect(told == (run in backend.stored), f"the audit tells what became of {run}: {outcomes[run]}")
+        harness.expect(told == (run in backend.stored), f"the audit tells what became of {run}: {outcomes[run]}")
 
 
 def report(backend, beliefs, outcomes, took):

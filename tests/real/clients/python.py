@@ -1,169 +1,97 @@
 """python.py GATE: the real OpenLineage client for Python against the gate, over TLS with a private authority.
 
-What the client does on each answer is measured in facts: marquez and clients 3.
+What the client does on each answer is in README.md.
 """
 
-import json
-import logging
+import contextlib
 import os
-import pathlib
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
-import uuid
 
-import credentials
-import requests
-from openlineage.client import OpenLineageClient
-from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+import senders
+from harness import Gate, expect, token
 
-os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
-
-ISSUER, AUDIENCE = "https://issuer.test/", "lineage"
-
-POLICY = """\
-namespaces:
-  - name: shop
-    callers: { users: [alice, busy] }
-    jobs: [{ namespace: shop, names: ["*"] }]
-    inputs: [{ namespace: warehouse, names: ["public.*"] }]
-    outputs: [{ namespace: warehouse, names: ["public.*"] }]
-    effect: allow
-"""
-
-
-class Statuses(logging.Handler):
-    """The status of each answer, as the client's HTTP library logs it."""
-
-    def __init__(self):
-        super().__init__(logging.DEBUG)
-        self.seen = []
-        log = logging.getLogger("urllib3.connectionpool")
-        log.setLevel(logging.DEBUG)
-        log.addHandler(self)
-
-    def emit(self, record):
-        if '"%s %s %s" %s %s' in record.msg:
-            self.seen.append(record.args[-2])
+# The async client finds a private authority only by SSL_CERT_FILE, the other one only by REQUESTS_CA_BUNDLE or `verify`.
+AUTHORITY_BY = {"http": "REQUESTS_CA_BUNDLE", "async_http": "SSL_CERT_FILE"}
 
 
 def main(gate):
-    with tempfile.TemporaryDirectory() as name:
-        directory = pathlib.Path(name)
-        port, health = free_port(), free_port()
-        write_files(directory, port, health)
-        process = subprocess.Popen([gate, "run", "--config", str(directory / "gate.yaml")])
-        try:
-            wait_until_ready(process, health)
-            check_answers(directory, f"https://localhost:{port}")
-            process.send_signal(signal.SIGTERM)
-            expect(process.wait(30) == 0, f"the gate ended with {process.returncode}")
-        finally:
-            process.kill()
+    for kind in AUTHORITY_BY:
+        with Gate(gate) as running:
+            check_delivered(running, kind)
+            check_refused(running, kind)
+            check_over_the_limit(running, kind)
+            check_paths(running, kind)
 
 
-def write_files(directory, port, health):
-    for file, content in {
-        "tls.crt": credentials.CONTENTS["certificate"](),
-        "tls.key": credentials.CONTENTS["key"](),
-        "ca.crt": credentials.CONTENTS["ca_file"](),
-        "issuer.pem": credentials.public_pem(),
-        "policy.yaml": POLICY.encode(),
-    }.items():
-        (directory / file).write_bytes(content)
-    configuration = {
-        "listeners": [{"address": f"127.0.0.1:{port}", "tls": {"certificate": "tls.crt", "key": "tls.key"}}],
-        "auth": {"issuers": [{"issuer": ISSUER, "audiences": [AUDIENCE], "public_key_file": "issuer.pem", "algorithms": ["ES256"]}]},
-        "policy": {"files": "policy.yaml"},
-        "limits": [{"name": "caller", "per": "caller", "rate": "1000/s", "overrides": {"users": {"busy": {"rate": "1/s", "burst": 1}}}}],
-        "upstreams": [{"name": "store", "kind": "file", "path": "events.jsonl"}],
-        "health": {"address": f"127.0.0.1:{health}"},
-        "drain": {"grace": "0s"},
-    }
-    # JSON is YAML too.
-    (directory / "gate.yaml").write_text(json.dumps(configuration, indent=2))
+def check_delivered(gate, kind):
+    runs = []
+    for options in {}, {"compression": "gzip"}:
+        with client(gate, kind, "alice", **options) as sender:
+            sent = sender.send()
+        runs.append(sent.run)
+        expect(sent.delivered, f"the client believes it delivered: {sent.shown}")
+        expect(gate.answers(1) == [201], "201 for an allowed event")
+        expect(gate.stored() == runs, "the event is in the file when the client is told so")
+    if kind == "http":
+        with contextlib.closing(senders.Python(gate.url, token("alice"), verify=gate.authority)) as sender:
+            expect(sender.send().delivered, "delivered with the authority in `verify`")
+        expect(gate.answers(1) == [201], "201 for an allowed event")
+    print(f"{kind}: delivered, plain and by gzip: 201, and the event is stored")
 
 
-def check_answers(directory, url):
-    statuses = Statuses()
-    authority = str(directory / "ca.crt")
+def check_refused(gate, kind):
+    with client(gate, kind, "alice") as sender:
+        sent = sender.send("payroll")
+    expect(not sent.delivered, "a job of another namespace is refused")
+    expect(gate.answers(1) == [403], "403 once for a refused event")
+    # The synchronous client shows the reason phrase, the asynchronous one the status alone.
+    words = {"http": "Forbidden: ", "async_http": "status code: 403"}[kind]
+    expect(words in sent.shown, f"the client shows why: {sent.shown}")
+    print(f"{kind}: refused, and the client shows: {without_run(sent)}")
 
-    delivered = event("shop")
-    client(url, authority, "alice").emit(delivered)
-    expect(statuses.seen == [201], f"201 for an allowed event, not {statuses.seen}")
-    expect(stored_runs(directory) == [delivered.run.runId], "the event is in the file when the client is told so")
-    print("delivered: 201, and the event is stored")
 
-    statuses.seen.clear()
+def check_over_the_limit(gate, kind):
+    before = len(gate.stored())
+    with client(gate, kind, "busy") as sender:
+        first, second = sender.send(), sender.send()
+    expect(first.delivered, "the first event is within the limit")
+    if kind == "http":
+        expect(gate.answers(3) == [201, 429, 201], "201, then 429 and 201")
+        expect(second.delivered and 0.9 <= second.seconds < 4, f"one second of waiting, not {second.seconds:.1f} s")
+        expect(gate.stored()[before:] == [first.run, second.run], "each event is stored once")
+        print(f"{kind}: over the limit: 429, and delivered by the retry after {second.seconds:.1f} s")
+    else:
+        # It repeats no 429: the event is lost, and that is logged.
+        expect(gate.answers(2) == [201, 429], "201, then 429")
+        expect(not second.delivered and "status code: 429" in second.shown, f"the loss is logged: {second.shown}")
+        expect(gate.stored()[before:] == [first.run], "the event is not stored")
+        print(f"{kind}: over the limit: 429, lost, and the client shows: {without_run(second)}")
+
+
+def check_paths(gate, kind):
+    """What the client makes of URLs with a path: it drops one without a slash at its end, and appends to others."""
+    for path in "/", "/api", "/api/v1/lineage/":
+        with client(gate, kind, "alice", path=path) as sender:
+            sent = sender.send()
+        status = 404 if path == "/api/v1/lineage/" else 201
+        expect(gate.answers(1) == [status], f"{status} for the URL path {path}")
+        expect(sent.delivered == (status == 201), f"the client says so: {sent.shown}")
+    print(f"{kind}: URLs with a path: / and /api work, /api/v1/lineage/ is not found")
+
+
+@contextlib.contextmanager
+def client(gate, kind, caller, path="", **options):
+    os.environ[AUTHORITY_BY[kind]] = gate.authority
+    sender = senders.Python(gate.url + path, token(caller), kind, **options)
     try:
-        client(url, authority, "alice").emit(event("payroll"))
-        sys.exit("a job of another namespace was not refused")
-    except requests.HTTPError as error:
-        shown, reason = str(error), error.response.reason
-    expect(statuses.seen == [403], f"403 once for a refused event, not {statuses.seen}")
-    expect(reason and reason != "Forbidden" and reason in shown, f"the client shows why: {shown}")
-    print(f"refused: the client shows: {shown}")
-
-    statuses.seen.clear()
-    busy = client(url, authority, "busy")
-    events = [event("shop"), event("shop")]
-    began = time.monotonic()
-    for each in events:
-        busy.emit(each)
-    waited = time.monotonic() - began
-    expect(statuses.seen == [201, 429, 201], f"201, then 429 and 201, not {statuses.seen}")
-    expect(0.9 <= waited < 4, f"one second of waiting, not {waited:.1f} s")
-    expect(stored_runs(directory)[1:] == [each.run.runId for each in events], "each event is stored once")
-    print(f"over the limit: 429, and delivered by the retry after {waited:.1f} s")
+        yield sender
+    finally:
+        sender.close()
+        del os.environ[AUTHORITY_BY[kind]]
 
 
-def client(url, authority, caller):
-    key = credentials.token(ISSUER, AUDIENCE, caller)
-    transport = {"type": "http", "url": url, "verify": authority, "auth": {"type": "api_key", "apiKey": key}}
-    return OpenLineageClient(config={"transport": transport})
-
-
-def event(namespace):
-    return RunEvent(
-        eventType=RunState.COMPLETE,
-        eventTime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        run=Run(str(uuid.uuid4())),
-        job=Job(namespace, "totals"),
-        producer="https://example.org/totals",
-        inputs=[InputDataset("warehouse", "public.orders")],
-        outputs=[OutputDataset("warehouse", "public.totals")],
-    )
-
-
-def stored_runs(directory):
-    lines = (directory / "events.jsonl").read_text().splitlines()
-    return [json.loads(line)["run"]["runId"] for line in lines]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until_ready(process, health):
-    for _ in range(100):
-        expect(process.poll() is None, f"the gate ended with {process.returncode} before it was ready")
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=1):
-                return
-        except OSError:
-            time.sleep(0.1)
-    sys.exit("the gate is not ready after 10 s")
-
-
-def expect(truth, what):
-    if not truth:
-        sys.exit(f"expected: {what}")
+def without_run(sent):
+    return sent.shown.replace(sent.run, "RUN")
 
 
 if __name__ == "__main__":

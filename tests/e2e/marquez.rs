@@ -219,12 +219,15 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>, seen: Arc<Mutex<See
             // Its database was frozen: it never answered.
             Some(None) => std::future::pending().await,
             Some(Some(recorded)) => {
-                let headers = recorded.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
-                let answer = format!("{}\r\n{}\r\n{}", recorded.line, headers.collect::<String>(), recorded.body);
-                let closes = |(name, value): &(String, String)| {
-                    name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
-                };
-                if stream.write_all(answer.as_bytes()).await.is_err() || recorded.headers.iter().any(closes) {
+                // How an answer is framed is a matter of its connection: some were recorded by clients of HTTP/1.0, or by
+                // some that wanted the connection closed.
+                let is_framing =
+                    |name: &str| name.eq_ignore_ascii_case("connection") || name.eq_ignore_ascii_case("content-length");
+                let headers = recorded.headers.iter().filter(|(name, _)| !is_framing(name));
+                let headers: String = headers.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+                let Recorded { line, body, .. } = recorded;
+                let answer = format!("{line}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
+                if stream.write_all(answer.as_bytes()).await.is_err() {
                     return;
                 }
             }

@@ -311,6 +311,8 @@ proptest! {
         if parse_as_sent(Bytes::from(body.clone()), &rules()).is_ok() && !body.contains('\n') {
             let edited = edit(&body, &plan);
             let mut wanted: Value = serde_json::from_str(&body).unwrap();
+            // A value has the size that it was sent with, which a number need not keep when it is read and written.
+            prop_assume!(wanted.to_string().len() == body.len());
             strip(&mut wanted, &mut |name, value| ["a", "name"].contains(&name) || value.to_string().len() > 40);
             prop_assert_eq!(serde_json::from_str::<Value>(text(&edited.event)).unwrap(), wanted);
         }

@@ -42,6 +42,7 @@ mod polaris;
 mod probe;
 pub mod protect;
 mod raw;
+mod reader;
 mod tls;
 
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use self::check::check;
 pub use self::lookup::{Lookup, ResolvesBy};
 pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;
+pub(crate) use self::reader::{Read, Reader};
 
 /// The configured backend.
 pub struct Upstream {

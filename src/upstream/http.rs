@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, USER_AGENT};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -188,6 +189,40 @@ impl Http {
             request.headers_mut().insert(name, value.clone());
         }
         exchange(&link, request, Instant::now() + self.config.timeout.0, BODY_CAP).await.map(|(raw, _)| raw)
+    }
+
+    /// One GET of another path of the same server, for [`Reader`](super::Reader). Up to `cap` bytes of its body are read.
+    pub(super) async fn read(
+        &self,
+        path: PathAndQuery,
+        headers: HeaderMap,
+        own_credential: bool,
+        cap: usize,
+    ) -> Result<Raw, Failure> {
+        let link = self.link.load_full();
+        let deadline = Instant::now() + self.config.timeout.0;
+        let request = || {
+            let mut request = Request::new(Full::default());
+            *request.uri_mut() = self.endpoint.with_path(path.clone());
+            *request.headers_mut() = headers.clone();
+            request.headers_mut().insert(ACCEPT, self.accept());
+            request.headers_mut().insert(USER_AGENT, AGENT);
+            if own_credential && let Some((name, value)) = &link.credential {
+                request.headers_mut().insert(name, value.clone());
+            }
+            request
+        };
+        let mut answer = exchange(&link, request(), deadline, cap).await;
+        // A question may be asked again, and a kept connection may have been closed while it was on its way.
+        if matches!(answer, Err(Failure::Connect(ConnectError::Handshake) | Failure::Unsent | Failure::Reset)) {
+            answer = exchange(&link, request(), deadline, cap).await;
+        }
+        answer.map(|(raw, _)| raw)
+    }
+
+    /// The path that the configured base has, without a `/` at its end.
+    pub(super) fn base(&self) -> &str {
+        self.endpoint.uri.path().strip_suffix("/api/lineage").unwrap_or_default()
     }
 
     /// Whether the gate shows a credential of its own.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::check::check;
 pub use self::edits::{Facets, Rewrite, RewriteOf, Symlinks};
 pub use self::fault::Fault;
+pub use self::gravitino::{Gravitino, GravitinoFallback, GravitinoMode, Metalakes};
 pub use self::load::{Loaded, load, read};
 pub use self::schema::schema;
 pub use self::units::{Rate, Size, Span, UnitError};
@@ -24,6 +25,7 @@ mod defaults;
 mod edits;
 mod fault;
 pub mod files;
+mod gravitino;
 mod load;
 mod paths;
 mod schema;
@@ -300,6 +302,9 @@ pub struct Policy {
     /// Whether the policy decides, only reports, or is not asked.
     #[serde(default)]
     pub mode: PolicyMode,
+    /// An Apache Gravitino server that is asked, beside the files or instead of them.
+    #[serde(default)]
+    pub gravitino: Option<Gravitino>,
     /// Which references inside facets are judged.
     #[serde(default)]
     pub facet_references: FacetReferences,

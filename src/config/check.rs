@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::fault::Fault;
 use super::{Address, Admin, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
 use crate::event::edit::Plan;
-use crate::{auth, limit, upstream};
+use crate::{auth, limit, source, upstream};
 
 /// Clients keep idle connections up to 90 s (facts: marquez and clients 3).
 const LEAST_IDLE: Span = Span::secs(95);
@@ -52,6 +52,9 @@ fn stages(config: &Config) -> Vec<Fault> {
     for (index, settings) in config.upstreams.iter().enumerate() {
         let place = format!("upstreams[{index}]");
         faults.extend(upstream::check(settings).iter().map(|fault| placed(&place, fault)));
+    }
+    if let Some(gravitino) = &config.policy.gravitino {
+        faults.extend(source::gravitino::check(gravitino).iter().map(|fault| placed("policy.gravitino", fault)));
     }
     faults
 }
@@ -180,8 +183,13 @@ fn http2(place: &str, http2: &Http2, faults: &mut Faults) {
 
 fn policy(config: &Config, faults: &mut Faults) {
     match config.policy.mode {
-        PolicyMode::Enforce | PolicyMode::Shadow if config.policy.files.is_none() => {
-            faults.add("policy.files", "is missing; name a policy file or a directory of them, or say `mode: off`");
+        PolicyMode::Enforce | PolicyMode::Shadow
+            if config.policy.files.is_none() && config.policy.gravitino.is_none() =>
+        {
+            faults.add(
+                "policy.files",
+                "is missing; name a policy file or a directory of them, or `gravitino: { url: URL }`, or say `mode: off`",
+            );
         }
         PolicyMode::Enforce | PolicyMode::Shadow | PolicyMode::Off => {}
     }

@@ -86,6 +86,19 @@ pub(super) fn upstream_idle_connections() -> usize {
     32
 }
 
+pub(super) fn gravitino_refresh() -> Span {
+    Span::secs(10)
+}
+
+/// A question that is asked twice still fits into the time for an answer.
+pub(super) fn gravitino_timeout() -> Span {
+    Span::secs(2)
+}
+
+pub(super) fn gravitino_concurrency() -> usize {
+    16
+}
+
 impl Default for Http1 {
     fn default() -> Self {
         Self { head_bytes: Size::kib(64), head_timeout: Span::secs(10), idle_timeout: Span::secs(100) }

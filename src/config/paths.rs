@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Address, AuditOutput, Config, UpstreamAuth};
+use super::{Address, AuditOutput, ClientCertificate, Config, UpstreamAuth};
 
 /// Makes every path of the configuration absolute: relative ones start at the directory of the file that holds them.
 ///
@@ -33,17 +33,16 @@ fn all(config: &mut Config) -> Vec<&mut PathBuf> {
         paths.extend(files.into_iter().flatten());
     }
     paths.extend(&mut config.policy.files);
+    if let Some(gravitino) = &mut config.policy.gravitino {
+        paths.extend(&mut gravitino.ca_file);
+        paths.extend(gravitino.client_certificate.iter_mut().flat_map(of_certificate));
+        paths.extend(of_auth(&mut gravitino.credential));
+    }
     for upstream in &mut config.upstreams {
         paths.extend(&mut upstream.path);
         paths.extend(&mut upstream.ca_file);
-        if let Some(client) = &mut upstream.client_certificate {
-            paths.extend([&mut client.certificate, &mut client.key]);
-        }
-        match &mut upstream.auth {
-            UpstreamAuth::None | UpstreamAuth::Forward => {}
-            UpstreamAuth::BearerFile(file) => paths.push(file),
-            UpstreamAuth::Header(header) => paths.push(&mut header.file),
-        }
+        paths.extend(upstream.client_certificate.iter_mut().flat_map(of_certificate));
+        paths.extend(of_auth(&mut upstream.auth));
     }
     match &mut config.audit.output {
         AuditOutput::Stdout | AuditOutput::Off => {}
@@ -55,6 +54,18 @@ fn all(config: &mut Config) -> Vec<&mut PathBuf> {
         paths.extend(&mut admin.token_file);
     }
     paths
+}
+
+fn of_certificate(client: &mut ClientCertificate) -> [&mut PathBuf; 2] {
+    [&mut client.certificate, &mut client.key]
+}
+
+fn of_auth(auth: &mut UpstreamAuth) -> Option<&mut PathBuf> {
+    match auth {
+        UpstreamAuth::None | UpstreamAuth::Forward => None,
+        UpstreamAuth::BearerFile(file) => Some(file),
+        UpstreamAuth::Header(header) => Some(&mut header.file),
+    }
 }
 
 fn of_address(address: &mut Address) -> Option<&mut PathBuf> {

@@ -77,6 +77,9 @@ pub enum HolderShape {
     User(String),
     /// A group's name.
     Group(String),
+    /// Not written in files: a source knows a metalake without an owner.
+    #[serde(skip)]
+    Nobody,
 }
 
 /// A role.

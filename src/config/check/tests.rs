@@ -152,12 +152,12 @@ fn each_fault_of_meaning_is_named_with_its_key() {
         (
             "policy: { files: policies }",
             "policy: {}",
-            "policy.files: is missing; name a policy file or a directory of them, or say `mode: off`",
+            "policy.files: is missing; name a policy file or a directory of them, or `gravitino: { url: URL }`, or say `mode: off`",
         ),
         (
             "policy: { files: policies }",
             "policy: { mode: shadow }",
-            "policy.files: is missing; name a policy file or a directory of them, or say `mode: off`",
+            "policy.files: is missing; name a policy file or a directory of them, or `gravitino: { url: URL }`, or say `mode: off`",
         ),
         ("event: {}", "event: { max_body: 0 }", "event.max_body: must be more than 0"),
         (

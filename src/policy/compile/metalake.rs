@@ -35,10 +35,13 @@ fn build(place: &str, shape: MetalakeShape, at: &mut At<'_>) -> Result<Metalake,
         builder.add_group(group);
     }
     let owner = match &shape.owner {
-        HolderShape::User(name) => builder.add_user(name),
-        HolderShape::Group(name) => builder.add_group(name),
+        HolderShape::User(name) => Some(builder.add_user(name)),
+        HolderShape::Group(name) => Some(builder.add_group(name)),
+        HolderShape::Nobody => None,
     };
-    builder.own((ObjectType::Metalake, ""), owner)?;
+    if let Some(owner) = owner {
+        builder.own((ObjectType::Metalake, ""), owner)?;
+    }
     for (index, role) in shape.roles.into_iter().enumerate() {
         add_role(&format!("{place}.roles[{index}]"), &shape.name, role, &mut builder, at)?;
     }
@@ -58,9 +61,11 @@ fn check_names(place: &str, shape: &MetalakeShape, at: &mut At<'_>) {
             "a separator is at least one character, and no dot; default `:`",
         );
     }
-    let (HolderShape::User(owner) | HolderShape::Group(owner)) = &shape.owner;
-    if owner.trim().is_empty() {
-        at.fault(|| format!("{place}.owner"), "the owner needs a name");
+    match &shape.owner {
+        HolderShape::User(owner) | HolderShape::Group(owner) if owner.trim().is_empty() => {
+            at.fault(|| format!("{place}.owner"), "the owner needs a name");
+        }
+        HolderShape::User(_) | HolderShape::Group(_) | HolderShape::Nobody => {}
     }
     let lists =
         [("users", &shape.users), ("groups", &shape.groups), ("lower_case_catalogs", &shape.lower_case_catalogs)];

@@ -1,0 +1,374 @@
+//! An Apache Gravitino server as the policy source: what it says of one caller and one object, and a snapshot of what it
+//! knows.
+//!
+//! [`Gravitino::ask`] asks one question with the caller's own credential: nothing is remembered here. Membership and
+//! visibility are both asked of the owners endpoint, which is guarded by the rule that lineage is judged by, and which
+//! tells by itself when the server runs without authorization (facts: gravitino-real 2, 3.16, 7). `reading` is the pure
+//! table of its answers, `local` decides what a version cannot say itself, `trial` finds out what that is, `snapshot`
+//! decides without asking.
+//!
+//! In `probe` mode the gate holds no credential. Where the server wants one for everything, what it can do is learned
+//! with the first caller's; until then the gate is ready, since that first caller can be served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use http::HeaderValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{self, GravitinoMode, Metalakes};
+use crate::policy::{ActiveRoles, ObjectType};
+use crate::upstream::{self, Error, Reader};
+
+use self::call::{As, Caller};
+use self::reading::{Asked, Reading, read_owner};
+use self::trial::Knowledge;
+
+pub use self::metrics::Metrics;
+pub use self::snapshot::Snapshot;
+pub use self::trial::{Capabilities, State};
+
+mod call;
+mod local;
+mod metrics;
+mod reading;
+mod refresh;
+mod snapshot;
+mod trial;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+/// A Gravitino server that is asked.
+pub struct Gravitino {
+    config: config::Gravitino,
+    caller: Arc<Caller>,
+    metrics: Metrics,
+    knowledge: ArcSwap<Knowledge>,
+    snapshots: ArcSwap<refresh::Snapshots>,
+    /// Whether an unsafe server was reported since it was last a safe one.
+    reported: AtomicBool,
+}
+
+/// Who asks, and with what.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// The caller's `Authorization`.
+    pub authorization: Option<&'a HeaderValue>,
+    /// The caller's first `X-Gravitino-Active-Roles`.
+    pub active_roles: Option<&'a HeaderValue>,
+    /// The same, read.
+    pub roles: &'a ActiveRoles,
+    /// The caller's name, for logs only: the server decides by the credential.
+    pub subject: &'a str,
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// Whether the caller is a member, its active roles left aside. A metalake that does not exist has none.
+    Member {
+        /// The metalake.
+        metalake: Arc<str>,
+    },
+    /// Whether the caller holds its active roles.
+    RolesHeld {
+        /// The metalake.
+        metalake: Arc<str>,
+    },
+    /// Whether the caller sees an object that may or may not exist.
+    Visible {
+        /// The metalake.
+        metalake: Arc<str>,
+        /// The object's type.
+        kind: ObjectType,
+        /// Its full name, which follows the grammar.
+        name: Arc<str>,
+    },
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// Why there is no answer. The texts are for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The server does not accept the caller's credential: the caller's own 401.
+    #[error("Gravitino does not accept the caller's credential")]
+    CallerUnauthenticated,
+    /// The server cannot be asked, or what answers is not a Gravitino server that can decide. No one caller's fault.
+    #[error("{0}")]
+    Unavailable(String),
+    /// This one question cannot be decided: it may be the caller's fault, or a catalog's, and says nothing about others.
+    #[error("{0}")]
+    Undecided(String),
+}
+
+/// All faults of meaning in `policy.gravitino`.
+pub fn check(config: &config::Gravitino) -> Vec<String> {
+    let mut faults = Vec::new();
+    let own = config.credential != config::UpstreamAuth::None;
+    match config.mode {
+        GravitinoMode::Probe if own => {
+            faults.push("`credential` has a meaning for `mode: snapshot` only: leave it out".to_owned());
+        }
+        GravitinoMode::Snapshot if config.credential == config::UpstreamAuth::Forward => {
+            faults.push("`credential` cannot be `forward`: a snapshot is read for all callers".to_owned());
+        }
+        GravitinoMode::Snapshot if !own => {
+            faults.push("`mode: snapshot` needs `credential`, such as { bearer_file: FILE }".to_owned());
+        }
+        GravitinoMode::Probe | GravitinoMode::Snapshot => {}
+    }
+    for (key, zero) in [
+        ("refresh", config.refresh.0.is_zero()),
+        ("timeout", config.timeout.0.is_zero()),
+        ("concurrency", config.concurrency == 0),
+    ] {
+        if zero {
+            faults.push(format!("`{key}` must be more than 0"));
+        }
+    }
+    if let Metalakes::Named(names) = &config.metalakes
+        && (names.is_empty() || names.iter().any(|name| name.trim().is_empty()))
+    {
+        faults.push("`metalakes` must be `all`, or a list of names".to_owned());
+    }
+    let upstream = upstream::check(&config.as_upstream());
+    faults.extend(upstream.into_iter().map(|fault| fault.replace("upstream `policy.gravitino`: ", "")));
+    faults
+}
+
+impl Gravitino {
+    /// Reads credential and certificates. Connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// What [`check`] finds, and files that cannot be read or used.
+    pub fn new(config: &config::Gravitino, metrics: Metrics) -> Result<Self, Error> {
+        let faults = check(config);
+        if !faults.is_empty() {
+            return Err(Error::Config(faults.join("\n")));
+        }
+        let reader = Arc::new(Reader::new(&config.as_upstream())?);
+        Ok(Self {
+            config: config.clone(),
+            caller: Arc::new(Caller::new(reader, host(&config.url), metrics.clone())),
+            metrics,
+            knowledge: ArcSwap::from_pointee(Knowledge::Unknown("it was not asked yet".to_owned())),
+            snapshots: ArcSwap::default(),
+            reported: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the tasks that find out what the server can do, and that read snapshots, until `shutdown`.
+    pub fn spawn(self: &Arc<Self>, shutdown: &CancellationToken) {
+        let (this, token) = (Arc::clone(self), shutdown.clone());
+        tokio::spawn(async move { this.keep_learning(token).await });
+        if self.config.mode == GravitinoMode::Snapshot {
+            let (this, token) = (Arc::clone(self), shutdown.clone());
+            tokio::spawn(async move { this.keep_reading(token).await });
+        }
+    }
+
+    /// What is known of the server. In `snapshot` mode it is ready only once a snapshot was read.
+    pub fn state(&self) -> State {
+        let state = self.knowledge.load().state();
+        match state {
+            State::Ready(_) if self.config.mode == GravitinoMode::Snapshot && !self.snapshots.load().was_read() => {
+                State::NotYet(self.snapshots.load().fault())
+            }
+            State::Ready(_) | State::NotYet(_) | State::Unsafe(_) => state,
+        }
+    }
+
+    /// Whether that namespace is one of `metalakes`. With `all` every namespace is; the caller of this leaves out those
+    /// that namespace rules name.
+    pub fn governs(&self, namespace: &str) -> bool {
+        match &self.config.metalakes {
+            Metalakes::All => true,
+            Metalakes::Named(names) => names.contains(namespace),
+        }
+    }
+
+    /// The metalake as it was read last, in `snapshot` mode.
+    pub fn snapshot(&self, metalake: &str) -> Option<Arc<Snapshot>> {
+        self.snapshots.load().get(metalake)
+    }
+
+    /// What the last snapshots could not read, for the operator.
+    pub fn unreadable(&self) -> Vec<String> {
+        self.snapshots.load().unreadable()
+    }
+
+    /// Credential and certificate files whose change wants a [`reload`](Self::reload).
+    pub fn watched(&self) -> Vec<std::path::PathBuf> {
+        self.caller.reader().watched()
+    }
+
+    /// Reads the files of [`watched`](Self::watched) anew.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or used: the last good one stays.
+    pub fn reload(&self) -> Result<bool, Error> {
+        self.caller.reader().reload()
+    }
+
+    /// Asks one question with the caller's own credential.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is no answer of the server about this caller: see [`Trouble`].
+    pub async fn ask(&self, asker: &Asker<'_>, question: &Question) -> Result<Answer, Trouble> {
+        if let State::Unsafe(reason) = self.knowledge.load().state() {
+            return Err(Trouble::Unavailable(reason.to_string()));
+        }
+        match question {
+            Question::Member { metalake } => self.owner(asker, None, &Asked::itself(metalake)).await,
+            Question::RolesHeld { metalake } => self.roles_held(asker, metalake).await,
+            Question::Visible { metalake, kind, name } => {
+                self.visible(asker, &Asked { metalake, kind: *kind, name }).await
+            }
+        }
+    }
+
+    async fn roles_held(&self, asker: &Asker<'_>, metalake: &str) -> Result<Answer, Trouble> {
+        let ActiveRoles::Named(names) = asker.roles else { return Ok(Answer::Yes) };
+        let itself = Asked::itself(metalake);
+        if self.capabilities(asker).await?.active_roles {
+            return self.owner(asker, asker.active_roles, &itself).await;
+        }
+        match self.owner(asker, None, &itself).await? {
+            Answer::No => Ok(Answer::No),
+            Answer::Yes => local::roles_held(&self.caller, asker.into(), metalake, names).await,
+        }
+    }
+
+    async fn visible(&self, asker: &Asker<'_>, asked: &Asked<'_>) -> Result<Answer, Trouble> {
+        let narrowed = *asker.roles != ActiveRoles::All;
+        let views = asked.kind != ObjectType::View || self.capabilities(asker).await?.views;
+        if !views {
+            return Err(self.undecided("this version has no rule for views: upgrade it to 1.2 or later"));
+        }
+        if !narrowed || self.capabilities(asker).await?.active_roles {
+            return self.owner(asker, asker.active_roles, asked).await;
+        }
+        match self.owner(asker, None, asked).await? {
+            // Narrowing takes away, it never gives.
+            Answer::No => Ok(Answer::No),
+            Answer::Yes => local::visible(&self.caller, asker.into(), asked, asker.roles).await,
+        }
+    }
+
+    /// One owner question. What the answer leaves open on old versions is decided here.
+    async fn owner(
+        &self,
+        asker: &Asker<'_>,
+        active_roles: Option<&HeaderValue>,
+        asked: &Asked<'_>,
+    ) -> Result<Answer, Trouble> {
+        if !call::can_be_asked(asked.name) || !call::can_be_asked(asked.metalake) {
+            return Ok(Answer::No);
+        }
+        self.capabilities(asker).await?;
+        let who = As::from(asker);
+        let read = self.caller.owner(who, active_roles, asked.metalake, (asked.kind, asked.name)).await?;
+        match read_owner(&read, asked) {
+            Reading::Passed => Ok(Answer::Yes),
+            Reading::Refused => Ok(Answer::No),
+            Reading::MissingCatalog => local::in_missing_catalog(&self.caller, who, asked, asker.roles).await,
+            Reading::Unauthenticated => Err(Trouble::CallerUnauthenticated),
+            Reading::AuthorizationOff => Err(Trouble::Unavailable(self.turn_unsafe(trial::AUTHORIZATION_OFF))),
+            Reading::Trouble(trouble) => {
+                let path = call::owner_path(asked.metalake, asked.kind, asked.name);
+                Err(self.caller.placed(&path, trouble))
+            }
+        }
+    }
+
+    /// What the server can do; found out with this caller's credential where it is not known yet.
+    async fn capabilities(&self, asker: &Asker<'_>) -> Result<Capabilities, Trouble> {
+        if let Knowledge::Known(known) = &**self.knowledge.load() {
+            return Ok(known.clone());
+        }
+        match trial::learn(&self.caller, asker.into()).await? {
+            Knowledge::Known(known) => {
+                self.knew(Knowledge::Known(known.clone()));
+                Ok(known)
+            }
+            Knowledge::Unsafe(reason) => Err(Trouble::Unavailable(self.turn_unsafe(&reason))),
+            Knowledge::Guarded => Err(Trouble::CallerUnauthenticated),
+            Knowledge::Unknown(reason) => Err(Trouble::Unavailable(reason)),
+        }
+    }
+
+    fn undecided(&self, text: &str) -> Trouble {
+        Trouble::Undecided(format!("Gravitino at {}: {text}", host(&self.config.url)))
+    }
+
+    fn knew(&self, knowledge: Knowledge) {
+        if !matches!(knowledge, Knowledge::Unsafe(_)) {
+            self.reported.store(false, Ordering::Relaxed);
+        }
+        self.knowledge.store(Arc::new(knowledge));
+    }
+
+    /// Refuses from now on, until a trial says otherwise. Tells the reason, once.
+    fn turn_unsafe(&self, reason: &str) -> String {
+        let reason = format!("Gravitino at {}: {reason}", host(&self.config.url));
+        if !self.reported.swap(true, Ordering::Relaxed) {
+            tracing::error!(%reason, "the policy source is unsafe: requests are refused");
+        }
+        self.knew(Knowledge::Unsafe(reason.clone()));
+        reason
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn itself(metalake: &'a str) -> Self {
+        Self { metalake, kind: ObjectType::Metalake, name: metalake }
+    }
+}
+
+impl Trouble {
+    /// Whether it cannot be one caller's or one question's fault, so that it speaks against the server.
+    pub fn is_the_servers(&self) -> bool {
+        match self {
+            Self::Unavailable(_) => true,
+            Self::CallerUnauthenticated | Self::Undecided(_) => false,
+        }
+    }
+}
+
+/// Connects once and finds out what the server can do, for `check --online`. Both texts are for the operator.
+///
+/// # Errors
+///
+/// It cannot be reached, is unsafe, or is no Gravitino server.
+pub async fn probe(config: &config::Gravitino) -> Result<String, String> {
+    let gravitino = Gravitino::new(config, Metrics::default()).map_err(|error| error.to_string())?;
+    match trial::learn(&gravitino.caller, As::Service).await {
+        Ok(Knowledge::Known(known)) => Ok(format!("answers: {known}")),
+        Ok(Knowledge::Guarded) if config.mode == GravitinoMode::Snapshot => {
+            Err("refuses the gate's `credential` with 401".to_owned())
+        }
+        Ok(Knowledge::Guarded) => Ok("answers: wants a caller's credential before it tells more".to_owned()),
+        Ok(Knowledge::Unsafe(reason) | Knowledge::Unknown(reason)) => Err(reason),
+        Err(trouble) => Err(trouble.to_string()),
+    }
+}
+
+/// Host and port of a URL, which may hold more than should be shown.
+fn host(url: &str) -> String {
+    let authority = url.parse::<http::Uri>().ok().and_then(|uri| uri.authority().map(ToString::to_string));
+    authority.map(|text| text.rsplit('@').next().unwrap_or_default().to_owned()).unwrap_or_default()
+}

@@ -1,1 +1,6 @@
+//! The source against a double of the server, which answers as the recorded servers did.
 
+mod double;
+mod probes;
+mod snapshots;
+mod trouble;

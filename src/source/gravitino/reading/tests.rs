@@ -118,7 +118,8 @@ fn every_row_of_the_table_of_answers() {
 fn a_name_that_quotes_the_servers_words_decides_nothing() {
     let name = "nope.s.x], reason [Catalog does not support table operations]";
     let asked = Asked { metalake: "demo", kind: ObjectType::Table, name };
-    let message = format!("Failed to operate object [metadata object {name}] operation [GET] under [demo], reason [boom]");
+    let message =
+        format!("Failed to operate object [metadata object {name}] operation [GET] under [demo], reason [boom]");
     let body = serde_json::json!({ "code": 1002, "message": message, "stack": ["java.lang.RuntimeException: boom"] });
     assert_eq!(row(&read_owner(&read(500, &body.to_string(), true), &asked)), Row::Undecided);
 }
@@ -152,9 +153,9 @@ fn asked_of(path: &str) -> Option<(String, ObjectType, String)> {
 
 fn reading_of(vector: &Value) -> Option<Reading> {
     let (metalake, kind, name) = asked_of(vector["path"].as_str()?)?;
-    let body = match &vector["body"] {
-        Value::Null => vector["text"].as_str().unwrap_or_default().to_owned(),
-        body => body.to_string(),
+    let body = match vector["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => vector["body"].to_string(),
     };
     let status = u16::try_from(vector["status"].as_u64()?).ok()?;
     Some(read_owner(&read(status, &body, true), &Asked { metalake: &metalake, kind, name: &name }))

@@ -1,8 +1,12 @@
 //! The values that most installations leave alone.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::{Address, Audit, AuditOutput, BatchPolicy, Drain, Event, EventKind, Health, Http1, Http2, Size, Span};
+use super::{
+    Address, Audit, AuditOutput, BatchPolicy, Drain, Event, EventKind, Health, Http1, Http2, RunBinding, Size, Span,
+    UnsupportedKinds, Upstream, UpstreamAuth, UpstreamKind,
+};
 
 pub(super) fn connections() -> usize {
     10_000
@@ -97,6 +101,38 @@ pub(super) fn gravitino_timeout() -> Span {
 
 pub(super) fn gravitino_concurrency() -> usize {
     16
+}
+
+impl Upstream {
+    /// One with every default, and neither name nor place.
+    pub(super) fn of_defaults() -> Self {
+        Self {
+            name: String::new(),
+            kind: UpstreamKind::Openlineage,
+            url: None,
+            path: None,
+            auth: UpstreamAuth::None,
+            ca_file: None,
+            client_certificate: None,
+            connect_timeout: connect_timeout(),
+            timeout: upstream_timeout(),
+            answer_within: answer_within(),
+            concurrency: None,
+            queue: upstream_queue(),
+            deduplicate: deduplicate(),
+            deduplicate_entries: deduplicate_entries(),
+            run_binding: RunBinding::default(),
+            run_entries: run_entries(),
+            idle_timeout: upstream_idle(),
+            idle_connections: upstream_idle_connections(),
+            identity_headers: false,
+            unsupported_kinds: UnsupportedKinds::default(),
+            max_event: None,
+            max_datasets: None,
+            symlinks: None,
+            services: BTreeMap::new(),
+        }
+    }
 }
 
 impl Default for Http1 {

@@ -93,7 +93,6 @@ impl Gravitino {
             name: "policy.gravitino".to_owned(),
             kind: UpstreamKind::Gravitino,
             url: Some(self.url.clone()),
-            path: None,
             auth,
             ca_file: self.ca_file.clone(),
             client_certificate: self.client_certificate.clone(),
@@ -101,7 +100,7 @@ impl Gravitino {
             timeout: self.timeout,
             idle_timeout: defaults::upstream_idle(),
             idle_connections: self.concurrency,
-            identity_headers: false,
+            ..Upstream::of_defaults()
         }
     }
 }

@@ -20,9 +20,11 @@ use super::why::Why;
 use super::world::{Identity, World};
 
 pub use self::alias::objections;
+pub use self::inquiry::{About, Hearing, Inquiry, Witness};
 
 mod alias;
 mod court;
+mod inquiry;
 mod reason;
 
 /// What the policy says of an event.
@@ -107,32 +109,28 @@ pub fn judge(
     event: &Event,
     facets: FacetReferences,
 ) -> Judgement {
-    let mut court = Court::new(world, who, roles, event, facets);
-    let (mut gravest, mut governed_by) = (None, None);
-    let about = court.rule_on_event();
-    note(&mut gravest, &mut governed_by, about, (0, None));
-    for (index, reference) in event.references.iter().enumerate() {
-        if reference.role != Role::Job {
-            let ruling = court.rule_on(reference);
-            note(&mut gravest, &mut governed_by, ruling, (rank(reference.role), Some(index)));
-        }
+    let mut court = Court::new(world, (who, roles), event, facets, Witness::NONE);
+    let found = court.find();
+    court.conclude(found)
+}
+
+/// Decides about an event that may name metalakes whose rules are not in `world`. It is decided as soon as what is not
+/// known can change nothing any more of what the caller is told.
+pub fn hear<'e>(
+    world: &'e World,
+    (who, roles): (&Identity<'_>, &ActiveRoles),
+    event: &'e Event,
+    facets: FacetReferences,
+    witness: Witness<'_>,
+) -> Hearing<'e> {
+    let mut court = Court::new(world, (who, roles), event, facets, witness);
+    let found = court.find();
+    let refused = found.gravest.map(|((stage, ..), _)| stage);
+    match (refused, found.open) {
+        (Some(refused), Some(open)) if open < refused => Hearing::Open(court.open),
+        (None, Some(_)) => Hearing::Open(court.open),
+        (Some(_) | None, _) => Hearing::Judged(court.conclude(found)),
     }
-    let Some(((stage, _, index), ruling)) = gravest else {
-        return Judgement::Allowed { governed_by: court.governed_by(governed_by) };
-    };
-    let index = index.or_else(|| event.references.iter().position(|reference| reference.role == Role::Job));
-    let reference = index.and_then(|index| event.references.get(index));
-    let why = court.why(ruling, reference);
-    let refusal = match (stage, &why) {
-        (Stage::Resolution, Why::Unresolvable(text)) => Refused::Unresolvable(text.clone()),
-        (Stage::Roles, Why::RolesNotHeld { roles, .. }) => Refused::RolesNotHeld(format!(
-            "User '{}' cannot assume active role(s) that are not held: [{}]",
-            who.subject,
-            roles.join(", ")
-        )),
-        (Stage::Membership | Stage::Visibility | Stage::Resolution | Stage::Roles, _) => Refused::NotVisible,
-    };
-    Judgement::Denied(Denied { refusal, reference: index, why })
 }
 
 /// The same decision, told for every reference of the event in document order.
@@ -143,7 +141,7 @@ pub fn explain(
     event: &Event,
     facets: FacetReferences,
 ) -> Vec<Explanation> {
-    let mut court = Court::new(world, who, roles, event, facets);
+    let mut court = Court::new(world, (who, roles), event, facets, Witness::NONE);
     let references = event.references.iter();
     references
         .map(|reference| {
@@ -187,25 +185,74 @@ pub fn sees(
     Ok(examine(metalake, &actor, &name, Need::Visible).allows())
 }
 
+/// Whether a caller holds all of its active roles in a metalake of which it is a member.
+pub fn holds_roles(world: &World, who: &Identity<'_>, roles: &ActiveRoles, metalake: &str) -> bool {
+    let Some(metalake) = world.metalakes.get(metalake) else { return false };
+    metalake.actor(who, roles).is_some_and(|actor| metalake.unheld(&actor, roles).next().is_none())
+}
+
 /// Stage, rank of the role, and place in the event: the smallest decides.
 type Gravity = (Stage, u8, Option<usize>);
 
-fn note<'w>(
-    gravest: &mut Option<(Gravity, Ruling<'w>)>,
-    governing: &mut Option<Ruling<'w>>,
-    ruling: Ruling<'w>,
-    (rank, index): (u8, Option<usize>),
-) {
-    let Some(stage) = ruling.denied_at() else {
-        // The job's ruling, or that on a dataset event's own dataset, comes first.
-        if governing.is_none() && rank <= self::rank(Role::Output) && !matches!(ruling, Ruling::NotJudged) {
-            *governing = Some(ruling);
+/// What the references of an event come to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found<'w> {
+    gravest: Option<(Gravity, Ruling<'w>)>,
+    governing: Option<Ruling<'w>>,
+    /// The earliest stage at which something is not known.
+    open: Option<Stage>,
+}
+
+impl<'w> Court<'w, '_> {
+    fn find(&mut self) -> Found<'w> {
+        let mut found = Found::default();
+        found.note(self.rule_on_event(), (0, None));
+        for (index, reference) in self.event.references.iter().enumerate() {
+            if reference.role != Role::Job {
+                let ruling = self.rule_on(reference);
+                found.note(ruling, (rank(reference.role), Some(index)));
+            }
         }
-        return;
-    };
-    let gravity = (stage, rank, index);
-    if gravest.as_ref().is_none_or(|(known, _)| gravity < *known) {
-        *gravest = Some((gravity, ruling));
+        found
+    }
+
+    fn conclude(&mut self, found: Found<'w>) -> Judgement {
+        let Some(((stage, _, index), ruling)) = found.gravest else {
+            return Judgement::Allowed { governed_by: self.governed_by(found.governing) };
+        };
+        let references = &self.event.references;
+        let index = index.or_else(|| references.iter().position(|reference| reference.role == Role::Job));
+        let why = self.why(ruling, index.and_then(|index| references.get(index)));
+        let refusal = match (stage, &why) {
+            (Stage::Resolution, Why::Unresolvable(text)) => Refused::Unresolvable(text.clone()),
+            (Stage::Roles, Why::RolesNotHeld { roles, .. }) => Refused::RolesNotHeld(format!(
+                "User '{}' cannot assume active role(s) that are not held: [{}]",
+                self.who.subject,
+                roles.join(", ")
+            )),
+            (Stage::Membership | Stage::Visibility | Stage::Resolution | Stage::Roles, _) => Refused::NotVisible,
+        };
+        Judgement::Denied(Denied { refusal, reference: index, why })
+    }
+}
+
+impl<'w> Found<'w> {
+    fn note(&mut self, ruling: Ruling<'w>, (rank, index): (u8, Option<usize>)) {
+        let Some(stage) = ruling.denied_at() else {
+            // The job's ruling, or that on a dataset event's own dataset, comes first.
+            if self.governing.is_none() && rank <= self::rank(Role::Output) && !matches!(ruling, Ruling::NotJudged) {
+                self.governing = Some(ruling);
+            }
+            return;
+        };
+        if matches!(ruling, Ruling::Open(_)) {
+            self.open = Some(self.open.map_or(stage, |open| open.min(stage)));
+            return;
+        }
+        let gravity = (stage, rank, index);
+        if self.gravest.as_ref().is_none_or(|(known, _)| gravity < *known) {
+            self.gravest = Some((gravity, ruling));
+        }
     }
 }
 

@@ -84,6 +84,15 @@ pub enum Why {
         /// `job`, `input`, `output` or `facet`, or what is wrong with an alias.
         what: &'static str,
     },
+    /// The metalake's own server says so.
+    Source {
+        /// The object, such as `table lake.sales.orders of metalake demo`.
+        on: String,
+        /// Whether the caller sees it.
+        visible: bool,
+    },
+    /// The metalake's own server was not asked.
+    Unanswered,
     /// A facet's reference that the configuration does not have judged.
     NotJudged,
 }
@@ -105,6 +114,8 @@ impl Why {
             Self::RuleAllows { .. } => "namespace_rule",
             Self::RuleDenies { .. } => "namespace_denial",
             Self::NoRule { .. } => "no_namespace_rule",
+            Self::Source { .. } => "source",
+            Self::Unanswered => "unanswered",
             Self::NotJudged => "not_judged",
         }
     }
@@ -134,6 +145,9 @@ impl fmt::Display for Why {
             Self::RuleAllows { rule } => write!(f, "rule {rule} allows it"),
             Self::RuleDenies { rule } => write!(f, "rule {rule} denies it"),
             Self::NoRule { what } => write!(f, "no namespace rule allows this {what} to the caller"),
+            Self::Source { on, visible: true } => write!(f, "the policy source shows {on} to the caller"),
+            Self::Source { on, visible: false } => write!(f, "the policy source does not show {on} to the caller"),
+            Self::Unanswered => f.write_str("the policy source was not asked"),
             Self::NotJudged => f.write_str("not judged: `policy.facet_references` leaves it out"),
         }
     }

@@ -7,6 +7,7 @@ use super::super::roles::ActiveRoles;
 use super::super::why::Why;
 use super::super::world::{Identity, World};
 use super::court::Court;
+use super::inquiry::Witness;
 
 /// What stands against each of these names of the event's datasets; `None` where the caller may name it so.
 ///
@@ -19,7 +20,7 @@ pub fn objections(
     event: &Event,
     names: &[&Reference],
 ) -> Vec<Option<Why>> {
-    let mut court = Court::new(world, who, roles, event, FacetReferences::All);
+    let mut court = Court::new(world, (who, roles), event, FacetReferences::All, Witness::NONE);
     let mut objections = Vec::with_capacity(names.len());
     for name in names {
         let ruling = court.rule_on_alias(name);

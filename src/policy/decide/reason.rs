@@ -6,6 +6,7 @@ use super::super::access::Finding;
 use super::super::metalake::{Actor, Metalake};
 use super::super::name::{FullName, dataset_type};
 use super::super::privilege::{ObjectType, Privilege, Privileges};
+use super::super::roles::ActiveRoles;
 use super::super::rules::Verdict;
 use super::super::why::Why;
 use super::court::{Court, Ruling};
@@ -15,19 +16,30 @@ impl<'w> Court<'w, '_> {
     pub(super) fn why(&mut self, ruling: Ruling<'w>, reference: Option<&Reference>) -> Why {
         match ruling {
             Ruling::NotJudged => Why::NotJudged,
-            Ruling::Member(metalake) => Why::Member { metalake: metalake.name.clone() },
-            Ruling::NotMember(metalake) => Why::NotMember { metalake: metalake.name.clone() },
+            Ruling::Member(metalake) => Why::Member { metalake: metalake.into() },
+            Ruling::NotMember(metalake) => Why::NotMember { metalake: metalake.into() },
             Ruling::RolesNotHeld(metalake) => self.roles_not_held(metalake),
+            Ruling::RolesNotHeldThere(metalake) => {
+                let roles = match self.roles {
+                    ActiveRoles::Named(names) => names.iter().map(|name| name.to_string()).collect(),
+                    ActiveRoles::All | ActiveRoles::None => Vec::new(),
+                };
+                Why::RolesNotHeld { metalake: metalake.into(), roles }
+            }
+            Ruling::ObjectThere(metalake, kind, visible) => {
+                let on = format!("{} {} of metalake {metalake}", kind.word(), name_of(reference));
+                Why::Source { on, visible }
+            }
+            Ruling::Open(_) => Why::Unanswered,
             Ruling::Foreign(metalake) => {
                 let path = path_of(reference);
-                Why::Unresolvable(format!("{path}.namespace must match job.namespace '{}'", metalake.name))
+                Why::Unresolvable(format!("{path}.namespace must match job.namespace '{metalake}'"))
             }
             Ruling::BadType => Why::Unresolvable(type_fault(reference)),
             Ruling::BadName(fault) => Why::Unresolvable(fault.to_string()),
             Ruling::BadFacetName(metalake) => Why::Unresolvable(format!(
-                "{}.name must be a full name of metalake '{}': catalog.schema.object",
-                path_of(reference),
-                metalake.name
+                "{}.name must be a full name of metalake '{metalake}': catalog.schema.object",
+                path_of(reference)
             )),
             Ruling::Object(metalake, kind, finding) => self.finding(metalake, kind, finding, reference),
             Ruling::NoType => Why::NotVisibleAsAnyType { name: name_of(reference).to_owned() },

@@ -1,0 +1,348 @@
+//! What remote policy sources answered, kept for a short time. One cache for all of them.
+//!
+//! An allow is used until [`Settings::fresh`] is over, counted from when its question went out, and is asked for again
+//! ahead of that while it is in use. After it the source is asked before anything is allowed. Only if the source fails
+//! does the old allow serve, up to [`Settings::stale_if_error`]; a no, or a refused credential, takes its place. Denials
+//! have a shorter time and a store of their own: names that nobody may see are without end, and must not push out those
+//! that are in use.
+//!
+//! Time is tokio's and is judged here; moka bounds the number of entries, and knows nothing of their age.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::config;
+
+use self::breaker::Breaker;
+use self::dropped::{Dropped, Era};
+use self::flight::{Begun, End, Flights};
+
+pub use self::dropped::Drops;
+pub use self::flight::Flight;
+pub use self::key::{Actor, CallerId, Key};
+pub use self::metrics::Metrics;
+
+mod breaker;
+mod dropped;
+mod flight;
+mod key;
+mod metrics;
+
+/// How long a question may wait for its turn. Those who asked have left by then, and may have come again.
+const QUEUE_TIME: Duration = Duration::from_secs(10);
+
+/// How long a question may be on its way.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// Bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Age at which an allow is asked for again before it is used.
+    pub fresh: Duration,
+    /// Age up to which an allow serves while the source fails.
+    pub stale_if_error: Duration,
+    /// Age up to which a denial is used.
+    pub denied: Duration,
+    /// Allows that are kept; of denials a tenth of it.
+    pub entries: u64,
+    /// Questions on their way at once, for all callers. One caller gets half of it.
+    pub concurrency: usize,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The source does not take the caller's own credential.
+    #[error("the policy source does not accept the caller's credential")]
+    CallerUnauthenticated,
+    /// The source failed, or was not asked; the text is for the operator.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What is known without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// A yes.
+    Allowed {
+        /// Whether it should be asked for again now, ahead of its end.
+        ageing: bool,
+    },
+    /// A no.
+    Denied,
+}
+
+/// What a question is about.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Its key.
+    pub key: Key,
+    /// Who is asked about.
+    pub caller: CallerId,
+    /// Where.
+    pub metalake: Arc<str>,
+}
+
+/// The cache. A clone is the same one.
+#[derive(Debug, Clone)]
+pub struct Cache(Arc<Inner>);
+
+/// The cache as one request sees it.
+#[derive(Debug, Clone)]
+pub struct View<'c> {
+    inner: &'c Inner,
+    caller: CallerId,
+    dropped: Arc<Dropped>,
+    now: Instant,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    allows: moka::sync::Cache<Key, Entry>,
+    denials: moka::sync::Cache<Key, Entry>,
+    flights: Mutex<Flights>,
+    places: Semaphore,
+    breaker: Mutex<Breaker>,
+    dropped: ArcSwap<Dropped>,
+    metrics: Metrics,
+}
+
+/// When an answer's question went out.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    asked: Instant,
+    era: Era,
+}
+
+impl From<&config::PolicyCache> for Settings {
+    fn from(config: &config::PolicyCache) -> Self {
+        Self {
+            fresh: config.fresh.0,
+            stale_if_error: config.stale_if_error.0,
+            denied: config.denied.0,
+            entries: config.entries,
+            concurrency: config.concurrency,
+        }
+    }
+}
+
+impl Failure {
+    fn broken_off() -> Self {
+        Self::Unavailable("the question to the policy source broke off".to_owned())
+    }
+}
+
+impl Cache {
+    /// An empty one.
+    pub fn new(settings: Settings, metrics: Metrics) -> Self {
+        let share = settings.concurrency.div_ceil(2);
+        Self(Arc::new(Inner {
+            allows: moka::sync::Cache::new(settings.entries),
+            denials: moka::sync::Cache::new((settings.entries / 10).max(1)),
+            flights: Mutex::new(Flights::new(share)),
+            places: Semaphore::new(settings.concurrency.min(Semaphore::MAX_PERMITS)),
+            breaker: Mutex::default(),
+            dropped: ArcSwap::default(),
+            settings,
+            metrics,
+        }))
+    }
+
+    /// What one caller's request may use, at this moment.
+    pub fn view(&self, caller: CallerId) -> View<'_> {
+        View { inner: &self.0, caller, dropped: self.0.dropped.load_full(), now: Instant::now() }
+    }
+
+    /// Asks, or joins who is asking already. The question runs to its end whoever waits for it; what it brings is kept.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] at once, if the source is given up for the moment or too many questions are open.
+    pub fn ask<F>(&self, about: &About, question: impl FnOnce() -> F) -> Result<Flight, Failure>
+    where
+        F: Future<Output = End> + Send + 'static,
+    {
+        let inner = &self.0;
+        let dropped = inner.dropped.load();
+        let first = dropped.first(about.caller, &about.metalake);
+        let mut flights = inner.flights();
+        if let Some(flight) = flights.join(&about.key, first) {
+            inner.metrics.joined.inc();
+            return Ok(flight);
+        }
+        if inner.breaker().is_open(Instant::now()) {
+            Metrics::count(&inner.metrics.refused, "breaker");
+            return Err(Failure::Unavailable("the policy source failed too often; it is tried again soon".to_owned()));
+        }
+        let Some((begun, flight)) = flights.begin(about.key, about.caller, dropped.era()) else {
+            Metrics::count(&inner.metrics.refused, "queue");
+            return Err(Failure::Unavailable("too many questions to the policy source are open".to_owned()));
+        };
+        drop(flights);
+        inner.metrics.open.inc();
+        let asked = Asked { inner: Arc::clone(inner), about: about.clone(), begun };
+        tokio::spawn(asked.run(question()));
+        Ok(flight)
+    }
+
+    /// Asks ahead of time; nobody waits for it.
+    pub fn refresh<F>(&self, about: &About, question: impl FnOnce() -> F)
+    where
+        F: Future<Output = End> + Send + 'static,
+    {
+        if !self.0.flights().has(&about.key) && self.ask(about, question).is_ok() {
+            self.0.metrics.refreshes.inc();
+        }
+    }
+
+    /// Forgets what is known, and what is being asked: who asks next is not answered by it.
+    pub fn forget(&self, drops: Drops) {
+        let word = match drops {
+            Drops::All => "all",
+            Drops::Caller(_) => "caller",
+            Drops::Metalake(_) => "metalake",
+        };
+        Metrics::count(&self.0.metrics.dropped, word);
+        let (now, life) = (Instant::now(), self.0.settings.stale_if_error + QUEUE_TIME + ANSWER_TIME);
+        self.0.dropped.rcu(|dropped| dropped.with(drops.clone(), now, life));
+    }
+
+    /// Whether an old allow may serve now that the source failed. Counted as one that does.
+    pub fn serves_stale(&self, about: &About) -> bool {
+        let first = self.0.dropped.load().first(about.caller, &about.metalake);
+        let entry = self.0.allows.get(&about.key).filter(|entry| entry.era >= first);
+        let serves = entry.is_some_and(|entry| entry.asked.elapsed() < self.0.settings.stale_if_error);
+        if serves {
+            self.0.metrics.stale.inc();
+        }
+        serves
+    }
+
+    /// Counts answers that were used without asking.
+    pub fn count_hits(&self, allows: u64, denials: u64) {
+        Metrics::add(&self.0.metrics.hits, "allow", allows);
+        Metrics::add(&self.0.metrics.hits, "deny", denials);
+    }
+}
+
+impl View<'_> {
+    /// What is known and not too old.
+    pub fn known(&self, key: &Key, metalake: &str) -> Option<Known> {
+        let Settings { fresh, denied, .. } = self.inner.settings;
+        let first = self.dropped.first(self.caller, metalake);
+        if let Some(age) = self.age(&self.inner.allows, key, first)
+            && age < fresh
+        {
+            return Some(Known::Allowed { ageing: age >= fresh.mul_f32(0.75) });
+        }
+        let age = self.age(&self.inner.denials, key, first)?;
+        (age < denied).then_some(Known::Denied)
+    }
+
+    fn age(&self, entries: &moka::sync::Cache<Key, Entry>, key: &Key, first: Era) -> Option<Duration> {
+        let entry = entries.get(key).filter(|entry| entry.era >= first)?;
+        Some(self.now.saturating_duration_since(entry.asked))
+    }
+}
+
+impl Inner {
+    fn flights(&self) -> MutexGuard<'_, Flights> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a question brought, unless something was dropped meanwhile that it is about.
+    fn keep(&self, about: &About, end: &End, entry: Entry) {
+        if entry.era < self.dropped.load().first(about.caller, &about.metalake) {
+            return;
+        }
+        match end {
+            Ok(true) => {
+                self.allows.insert(about.key, entry);
+                self.denials.invalidate(&about.key);
+            }
+            Ok(false) => {
+                self.denials.insert(about.key, entry);
+                self.allows.invalidate(&about.key);
+            }
+            Err(Failure::CallerUnauthenticated) => self.allows.invalidate(&about.key),
+            Err(Failure::Unavailable(_)) => {}
+        }
+    }
+
+    fn note(&self, caller: CallerId, end: &End, took: Duration) {
+        let word = match end {
+            Ok(true) => "yes",
+            Ok(false) => "no",
+            Err(Failure::CallerUnauthenticated) => "unauthenticated",
+            Err(Failure::Unavailable(_)) => "unavailable",
+        };
+        Metrics::count(&self.metrics.questions, word);
+        self.metrics.seconds.observe(took.as_secs_f64());
+        let Err(Failure::Unavailable(reason)) = end else {
+            self.breaker().answered();
+            return;
+        };
+        tracing::debug!(%reason, "a question to the policy source failed");
+        if self.breaker().failed(caller, took, Instant::now()) {
+            self.metrics.opened.inc();
+            tracing::warn!(%reason, "the policy source failed too often; nothing is asked for a moment");
+        }
+    }
+}
+
+/// A question in its task. Dropped, it is taken out of those that are open, whether it ended or not.
+struct Asked {
+    inner: Arc<Inner>,
+    about: About,
+    begun: Begun,
+}
+
+impl Asked {
+    async fn run(self, question: impl Future<Output = End>) {
+        let end = self.ask(question).await;
+        let sender = self.begun.end.clone();
+        // Taken out first: who finds it gone finds what it brought in the cache.
+        drop(self);
+        sender.send_replace(Some(end));
+    }
+
+    async fn ask(&self, question: impl Future<Output = End>) -> End {
+        let by = Instant::now() + QUEUE_TIME;
+        // The caller's own turn comes first, so that what waits for the common one is never a single caller's queue.
+        let turns = async { (self.begun.share.acquire().await, self.inner.places.acquire().await) };
+        let Ok((Ok(_share), Ok(_place))) = timeout_at(by, turns).await else {
+            Metrics::count(&self.inner.metrics.refused, "late");
+            return Err(Failure::Unavailable("the question to the policy source waited too long".to_owned()));
+        };
+        let asked = Instant::now();
+        if !self.inner.breaker().admits(asked, ANSWER_TIME) {
+            Metrics::count(&self.inner.metrics.refused, "breaker");
+            return Err(Failure::Unavailable("the policy source failed too often; it is tried again soon".to_owned()));
+        }
+        let entry = Entry { asked, era: self.inner.dropped.load().era() };
+        let end = timeout_at(asked + ANSWER_TIME, question).await;
+        let silent = || Err(Failure::Unavailable(format!("the policy source did not answer within {ANSWER_TIME:?}")));
+        let end = end.unwrap_or_else(|_| silent());
+        self.inner.note(self.about.caller, &end, asked.elapsed());
+        self.inner.keep(&self.about, &end, entry);
+        end
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.inner.flights().end(&self.about.key, self.about.caller, self.begun.id);
+        self.inner.metrics.open.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! The judgement of an event by all sources together.
+//!
+//! [`policy::hear`] is the one evaluator, and it is pure: it rules with what is known, and tells what has to be asked.
+//! Here the known comes out of snapshots and the cache, the rest is asked, all of it at once, and the event is ruled on
+//! again. Since a membership decides whether anything else is asked at all, a cold event takes two rounds, and one that
+//! names datasets in facets a few more.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use http::HeaderValue;
+use tokio::time::Instant;
+
+use super::Files;
+use super::cache::{self, Actor, Cache, CallerId, Drops, Failure, Flight, Key, Known, View};
+use super::gravitino::{Answer, Asker, Gravitino, Question, State, Trouble};
+use crate::auth::Caller;
+use crate::config::FacetReferences;
+use crate::event::{Event, Role};
+use crate::policy::{self, About, ActiveRoles, Governance, Hearing, Identity, Inquiry, Judgement, ObjectType, World};
+
+/// All policy sources of a gate.
+#[derive(Debug)]
+pub struct Source {
+    files: Option<Arc<Files>>,
+    remote: Option<Remote>,
+}
+
+#[derive(Debug)]
+struct Remote {
+    gravitino: Arc<Gravitino>,
+    by_name: bool,
+    cache: Cache,
+}
+
+/// An event to judge.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Who sent it.
+    pub caller: &'a Caller,
+    /// The caller's own credential.
+    pub authorization: Option<&'a HeaderValue>,
+    /// The roles that the caller acts with.
+    pub roles: &'a ActiveRoles,
+    /// The header that they stood in, the first of its name.
+    pub active_roles: Option<&'a HeaderValue>,
+    /// What was sent.
+    pub event: &'a Event,
+    /// Which references inside facets are judged.
+    pub facets: FacetReferences,
+    /// Until when there must be a judgement.
+    pub deadline: Instant,
+}
+
+/// A judgement, and what it rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruled {
+    /// The judgement.
+    pub judgement: Judgement,
+    /// Whether old answers served since the source failed.
+    pub stale: bool,
+}
+
+/// Why there is no judgement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unjudged {
+    /// The policy source does not take the caller's own credential.
+    #[error("the policy source does not accept the caller's credential")]
+    CallerUnauthenticated,
+    /// The policy is not known now; the text is for the operator.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What is known of metalakes whose rules are not in files, and how to learn more.
+struct Elsewhere<'a> {
+    /// Whether that namespace, in a place of that role, is such a metalake.
+    governs: &'a (dyn Fn(Role, &str) -> bool + Sync),
+    /// What snapshots say; nothing where they do not decide.
+    snapshots: &'a (dyn Fn(&Inquiry<'_>) -> Option<bool> + Sync),
+    /// Why nothing that was asked can be relied on, if so.
+    unusable: Option<String>,
+    cache: &'a Cache,
+}
+
+impl Source {
+    /// Sources of a gate. `gravitino` comes with whether its metalakes are configured by name: if not, it governs every
+    /// job namespace that the files do not know.
+    pub fn new(files: Option<Arc<Files>>, gravitino: Option<(Arc<Gravitino>, bool)>, cache: Cache) -> Self {
+        let remote = gravitino.map(|(gravitino, by_name)| Remote { gravitino, by_name, cache });
+        Self { files, remote }
+    }
+
+    /// Forgets what remote sources said. False if there are none.
+    pub fn forget(&self, drops: Drops) -> bool {
+        let Some(remote) = &self.remote else { return false };
+        remote.cache.forget(drops);
+        true
+    }
+
+    /// Forgets what they said of a caller: its backend refused its credential.
+    pub fn forget_caller(&self, caller: &Caller) {
+        self.forget(Drops::Caller(CallerId::new(&caller.issuer, &caller.subject)));
+    }
+
+    /// Decides about an event, in the order of [`policy::judge`].
+    ///
+    /// # Errors
+    /// [`Unjudged`]: what is not known is never taken for a no.
+    pub async fn judge(&self, ask: &Ask<'_>) -> Result<Ruled, Unjudged> {
+        let world = self.files.as_ref().map(|files| files.world()).unwrap_or_default();
+        let Some(remote) = &self.remote else {
+            let who = ask.identity();
+            let judgement = policy::judge(&world, &who, ask.roles, ask.event, ask.facets);
+            return Ok(Ruled { judgement, stale: false });
+        };
+        let gravitino = &remote.gravitino;
+        let unusable = match gravitino.state() {
+            State::Ready => None,
+            State::NotYet(reason) | State::Unsafe(reason) => Some(reason),
+        };
+        let elsewhere = Elsewhere {
+            governs: &|role, namespace| remote.governs(&world, role, namespace),
+            snapshots: &|inquiry| remote.read(ask, inquiry),
+            unusable,
+            cache: &remote.cache,
+        };
+        elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await
+    }
+}
+
+impl Ask<'_> {
+    fn identity(&self) -> Identity<'_> {
+        Identity { subject: &self.caller.subject, groups: &self.caller.groups }
+    }
+}
+
+impl Remote {
+    fn governs(&self, world: &World, role: Role, namespace: &str) -> bool {
+        self.gravitino.governs(namespace) && is_elsewhere(world, self.by_name, role, namespace)
+    }
+
+    /// What a snapshot says, where it decides.
+    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>) -> Option<bool> {
+        let snapshot = self.gravitino.snapshot(inquiry.metalake)?;
+        let (kind, name) = match inquiry.about {
+            About::Member | About::RolesHeld => (ObjectType::Metalake, inquiry.metalake),
+            About::Visible { kind, name } => (kind, name),
+        };
+        let who = ask.identity();
+        if !snapshot.decides(&who, kind, name) {
+            return None;
+        }
+        let world = snapshot.world();
+        match inquiry.about {
+            About::RolesHeld => Some(policy::holds_roles(world, &who, ask.roles, inquiry.metalake)),
+            About::Member | About::Visible { .. } => {
+                policy::sees(world, &who, ask.roles, inquiry.metalake, (kind, name)).ok()
+            }
+        }
+    }
+}
+
+/// What one look at the event found out.
+struct Look<'e> {
+    hearing: Hearing<'e>,
+    /// Answers that should be asked for again, ahead of their end.
+    ageing: Vec<(cache::About, Question)>,
+}
+
+/// What the answers of a round came to.
+#[derive(Debug, Default)]
+struct Round {
+    settled: HashMap<Key, bool>,
+    stale: bool,
+    failed: Option<String>,
+}
+
+impl Elsewhere<'_> {
+    /// `asking` makes the question to the source; it is run in a task of its own.
+    async fn judge<A, F>(&self, world: &World, ask: &Ask<'_>, asking: A) -> Result<Ruled, Unjudged>
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+    {
+        let actor = Actor::new(ask.caller, ask.roles);
+        let mut round = Round::default();
+        loop {
+            let Look { hearing, ageing } = self.look(world, ask, &actor, &round.settled);
+            for (about, question) in ageing {
+                self.cache.refresh(&about, || asking(question));
+            }
+            let open = match hearing {
+                Hearing::Judged(judgement) => return Ok(Ruled { judgement, stale: round.stale }),
+                Hearing::Open(open) => open,
+            };
+            if let Some(reason) = round.failed.or_else(|| self.unusable.clone()) {
+                return Err(Unjudged::Unavailable(reason));
+            }
+            let known = Round { failed: None, ..round };
+            round = self.ask_all(&actor, &open, &asking, ask.deadline, known).await?;
+        }
+    }
+
+    /// One run of the evaluator over what is known.
+    fn look<'e>(&self, world: &'e World, ask: &Ask<'e>, actor: &Actor, settled: &HashMap<Key, bool>) -> Look<'e> {
+        let view = self.cache.view(actor.caller);
+        let (ageing, hits) = (RefCell::default(), [Cell::new(0), Cell::new(0)]);
+        let answers = |inquiry: &Inquiry<'_>| {
+            if self.unusable.is_some() {
+                return None;
+            }
+            (self.snapshots)(inquiry).or_else(|| self.known(actor, inquiry, &view, settled, (&ageing, &hits)))
+        };
+        let witness =
+            policy::Witness { governs: &|role, namespace| (self.governs)(role, namespace), answers: &answers };
+        let who = Identity { subject: &ask.caller.subject, groups: &ask.caller.groups };
+        let hearing = policy::hear(world, (&who, ask.roles), ask.event, ask.facets, witness);
+        let [allows, denials] = hits;
+        self.cache.count_hits(allows.get(), denials.get());
+        Look { hearing, ageing: ageing.into_inner() }
+    }
+
+    fn known(
+        &self,
+        actor: &Actor,
+        inquiry: &Inquiry<'_>,
+        view: &View<'_>,
+        settled: &HashMap<Key, bool>,
+        (ageing, [allows, denials]): (&RefCell<Vec<(cache::About, Question)>>, &[Cell<u64>; 2]),
+    ) -> Option<bool> {
+        let key = actor.key(inquiry);
+        if let Some(answer) = settled.get(&key) {
+            return Some(*answer);
+        }
+        match view.known(&key, inquiry.metalake)? {
+            Known::Denied => {
+                denials.update(|count| count + 1);
+                Some(false)
+            }
+            Known::Allowed { ageing: is_ageing } => {
+                allows.update(|count| count + 1);
+                if is_ageing {
+                    ageing.borrow_mut().push(owned(actor, key, inquiry));
+                }
+                Some(true)
+            }
+        }
+    }
+
+    /// Asks all that is open at once, and waits for what comes in time.
+    async fn ask_all<A, F>(
+        &self,
+        actor: &Actor,
+        open: &[Inquiry<'_>],
+        asking: &A,
+        deadline: Instant,
+        mut round: Round,
+    ) -> Result<Round, Unjudged>
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+    {
+        let mut seen = HashSet::new();
+        let mut flights: Vec<(cache::About, Question, Result<Flight, Failure>)> = Vec::with_capacity(open.len());
+        for inquiry in open {
+            let key = actor.key(inquiry);
+            if seen.insert(key) {
+                let (about, question) = owned(actor, key, inquiry);
+                let flight = self.cache.ask(&about, || asking(question.clone()));
+                flights.push((about, question, flight));
+            }
+        }
+        for (about, question, flight) in flights {
+            let end = match flight {
+                Ok(flight) => self.land(flight, &about, question, asking, deadline).await,
+                Err(failure) => Err(failure),
+            };
+            match end {
+                Ok(answer) => drop(round.settled.insert(about.key, answer)),
+                Err(Failure::CallerUnauthenticated) => return Err(Unjudged::CallerUnauthenticated),
+                Err(Failure::Unavailable(_)) if self.cache.serves_stale(&about) => {
+                    round.settled.insert(about.key, true);
+                    round.stale = true;
+                }
+                Err(Failure::Unavailable(reason)) => round.failed = Some(reason),
+            }
+        }
+        Ok(round)
+    }
+
+    /// A credential that another request of this caller asked with may be at its end; then it is asked with one's own.
+    async fn land<A, F>(
+        &self,
+        flight: Flight,
+        about: &cache::About,
+        question: Question,
+        asking: &A,
+        deadline: Instant,
+    ) -> Result<bool, Failure>
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+    {
+        let is_joined = flight.is_joined();
+        match flight.end(deadline).await {
+            Err(Failure::CallerUnauthenticated) if is_joined => {
+                self.cache.ask(about, || asking(question))?.end(deadline).await
+            }
+            end @ (Ok(_) | Err(_)) => end,
+        }
+    }
+}
+
+fn owned(actor: &Actor, key: Key, inquiry: &Inquiry<'_>) -> (cache::About, Question) {
+    let metalake: Arc<str> = inquiry.metalake.into();
+    let about = cache::About { key, caller: actor.caller, metalake: Arc::clone(&metalake) };
+    let question = match inquiry.about {
+        About::Member => Question::Member { metalake },
+        About::RolesHeld => Question::RolesHeld { metalake },
+        About::Visible { kind, name } => Question::Visible { metalake, kind, name: name.into() },
+    };
+    (about, question)
+}
+
+/// A question to the server that outlives the request.
+fn question_of(
+    gravitino: &Arc<Gravitino>,
+    ask: &Ask<'_>,
+    question: Question,
+) -> impl Future<Output = Result<bool, Failure>> + Send + 'static {
+    let gravitino = Arc::clone(gravitino);
+    let (authorization, active_roles) = (ask.authorization.cloned(), ask.active_roles.cloned());
+    let (roles, subject) = (ask.roles.clone(), Arc::clone(&ask.caller.subject));
+    async move {
+        let asker = Asker {
+            authorization: authorization.as_ref(),
+            active_roles: active_roles.as_ref(),
+            roles: &roles,
+            subject: &subject,
+        };
+        match gravitino.ask(&asker, &question).await {
+            Ok(Answer::Yes) => Ok(true),
+            Ok(Answer::No) => Ok(false),
+            Err(Trouble::CallerUnauthenticated) => Err(Failure::CallerUnauthenticated),
+            Err(Trouble::Unavailable(reason)) => Err(Failure::Unavailable(reason)),
+        }
+    }
+}
+
+/// A metalake that is configured by name is judged by its own rules wherever it is named. Without such names every job
+/// namespace is taken for one that the files do not know; of the datasets of another job's event those that could be one,
+/// and of facets only those of the event's own.
+fn is_elsewhere(world: &World, by_name: bool, role: Role, namespace: &str) -> bool {
+    match world.governs(namespace) {
+        Some(Governance::Metalake) => false,
+        Some(Governance::Rules) => by_name,
+        None if by_name => true,
+        None => match role {
+            Role::Job => true,
+            Role::Input | Role::Output => is_metalake_name(namespace),
+            Role::FacetJob | Role::FacetDataset => false,
+        },
+    }
+}
+
+/// Gravitino's grammar for metalakes (facts: gravitino 2.2).
+fn is_metalake_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests;

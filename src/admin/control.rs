@@ -1,4 +1,4 @@
-//! The control listener: `/config`. For those who run the gate, and for programs, never for a browser that another
+//! The control listener: `/config` and `/policy/invalidate`. For those who run the gate, and for programs, never for a browser that another
 //! site sent: Host must be a loopback name (a DNS name that was rebound to 127.0.0.1 is none), and Origin, if there is
 //! one, the same host.
 
@@ -14,7 +14,9 @@ use super::bind::{self, Bound, Error};
 use super::serve::{self, Answer, method_not_allowed, not_found, page, text};
 use crate::config::{self, Address};
 use crate::reload;
+use crate::source::Source;
 
+mod invalidate;
 mod redact;
 mod token;
 
@@ -26,6 +28,7 @@ pub struct State {
     /// Whether Host must be loopback.
     is_tcp: bool,
     config: String,
+    policy: Option<Arc<Source>>,
 }
 
 impl State {
@@ -42,7 +45,13 @@ impl State {
             Address::Unix(_) => false,
         };
         let config = format!("{:#}\n", redact::redact(effective));
-        Ok(Self { token: token.map(Arc::new), is_tcp, config })
+        Ok(Self { token: token.map(Arc::new), is_tcp, config, policy: None })
+    }
+
+    /// With the policy whose cached answers can be dropped.
+    #[must_use]
+    pub fn with_policy(self, policy: Option<Arc<Source>>) -> Self {
+        Self { policy, ..self }
     }
 
     /// For [`reload::watch`]: reads the token again when its file changes.
@@ -82,6 +91,8 @@ fn answer<B>(state: &State, request: &Request<B>) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/config") => page(StatusCode::OK, "application/json", state.config.clone()),
         (_, "/config") => method_not_allowed("GET"),
+        (&Method::POST, "/policy/invalidate") => invalidate::answer(state.policy.as_deref(), request.uri().query()),
+        (_, "/policy/invalidate") => method_not_allowed("POST"),
         _ => not_found(),
     }
 }

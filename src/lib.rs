@@ -21,6 +21,7 @@ pub mod config;
 pub mod reload;
 
 pub mod gate;
+pub mod passthrough;
 
 pub mod listen;
 pub mod route;

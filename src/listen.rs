@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::accept::serve;
-pub use self::body::Body;
+pub use self::body::{Body, Reply};
 pub(crate) use self::connection::caught;
 pub(crate) use self::crowd::{Crowd, party};
 pub use self::drain::Drain;

@@ -64,6 +64,11 @@ pub fn dialect_of(uri: &Uri, paths: &Paths) -> Dialect {
     paths.known(uri.path()).map_or(paths.default, |endpoint| endpoint.dialect)
 }
 
+/// Whether events are posted to that very path.
+pub fn is_known(uri: &Uri, paths: &Paths) -> bool {
+    paths.known(uri.path()).is_some()
+}
+
 impl Paths {
     fn known(&self, path: &str) -> Option<Endpoint> {
         let rest = self.prefix.as_deref().and_then(|prefix| path.strip_prefix(prefix));

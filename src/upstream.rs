@@ -43,6 +43,7 @@ mod probe;
 pub mod protect;
 mod raw;
 mod reader;
+mod relay;
 mod tls;
 
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use self::lookup::{Lookup, ResolvesBy};
 pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;
 pub(crate) use self::reader::{Read, Reader};
+pub use self::relay::{Relay, check_base};
 
 /// The configured backend.
 pub struct Upstream {

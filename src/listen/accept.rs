@@ -5,15 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use ipnet::IpNet;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::Transport;
-use super::body::{Body, Linger};
+use super::body::{Body, Linger, Reply};
 use super::connection::{Server, serve_http1, serve_http2};
 use super::crowd::{Crowd, Seat};
 use super::drain::Drain;
@@ -40,7 +38,7 @@ pub async fn serve<H, F>(
     metrics: Metrics,
 ) where
     H: Fn(Request<Body>, Peer) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<Reply>> + Send + 'static,
 {
     let name: Arc<str> = match &listener.name {
         Some(name) => name.as_str().into(),
@@ -94,7 +92,7 @@ struct Acceptor<H> {
 impl<H, F> Acceptor<H>
 where
     H: Fn(Request<Body>, Peer) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<Reply>> + Send + 'static,
 {
     async fn connection(self, io: Box<dyn Transport>, address: Option<IpAddr>) {
         let secured = match &self.certificates {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -45,6 +46,16 @@ enum Source {
     Taken,
 }
 
+/// The body of an answer: in memory, or on its way from somewhere else. An error in the latter breaks the connection off,
+/// so that no client takes a part for the whole.
+#[derive(Debug)]
+pub enum Reply {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// Passed on as it comes.
+    Stream(UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>),
+}
+
 /// Where a dropped body waits until the answer is out.
 #[derive(Debug)]
 pub(super) struct Rest {
@@ -76,6 +87,38 @@ impl Body {
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self { source: Source::Memory(Full::new(bytes)), rest: None }
+    }
+}
+
+impl From<Full<Bytes>> for Reply {
+    fn from(body: Full<Bytes>) -> Self {
+        Self::Whole(body)
+    }
+}
+
+impl http_body::Body for Reply {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Stream(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(body) => body.size_hint(),
+        }
     }
 }
 

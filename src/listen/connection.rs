@@ -11,7 +11,6 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use http_body::{Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -19,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::{Instant, sleep_until};
 
 use super::activity::Activity;
-use super::body::{Body, Linger, Rest};
+use super::body::{Body, Linger, Reply, Rest};
 use super::drain::Drain;
 use super::head::Violation;
 use super::metrics::{ListenerMetrics, Timeout};
@@ -56,7 +55,7 @@ pub(super) struct Server<H> {
 
 /// Tells, when it is dropped, that hyper has the whole answer.
 struct Outgoing {
-    body: Full<Bytes>,
+    body: Reply,
     rest: Arc<Rest>,
     turn: Option<Arc<Turn>>,
 }
@@ -65,7 +64,7 @@ struct Outgoing {
 pub(super) async fn serve_http1<H, F>(io: Box<dyn Transport>, peer: Peer, server: Server<H>)
 where
     H: Fn(Request<Body>, Peer) -> F + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<Reply>> + Send + 'static,
 {
     let turn = Arc::new(Turn::default());
     let bounds = Bounds::new(&server.listener.http1);
@@ -92,7 +91,7 @@ where
 pub(super) async fn serve_http2<H, F>(io: Box<dyn Transport>, peer: Peer, server: Server<H>)
 where
     H: Fn(Request<Body>, Peer) -> F + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<Reply>> + Send + 'static,
 {
     let activity = Activity::new();
     let bounds = server.listener.http2.clone();
@@ -193,7 +192,7 @@ async fn exchange<H, F>(
 ) -> Response<Outgoing>
 where
     H: Fn(Request<Body>, Peer) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
+    F: Future<Output = Response<Reply>>,
 {
     let rest = Rest::new(server.linger.clone());
     let (parts, incoming) = request.into_parts();
@@ -205,7 +204,7 @@ where
         Err(violation) => {
             drop(body);
             server.metrics.violation(violation.rule());
-            refusal::response(violation.status(), &violation.to_string())
+            refusal::response(violation.status(), &violation.to_string()).map(Reply::from)
         }
     };
     let unfinished = rest.is_there() && !short;
@@ -216,17 +215,17 @@ where
 }
 
 /// Runs the handler; a panic in it becomes a 500.
-async fn guarded_handler<H, F>(server: &Server<H>, request: Request<Body>, peer: Peer) -> Response<Full<Bytes>>
+async fn guarded_handler<H, F>(server: &Server<H>, request: Request<Body>, peer: Peer) -> Response<Reply>
 where
     H: Fn(Request<Body>, Peer) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
+    F: Future<Output = Response<Reply>>,
 {
     if let Some(response) = caught(async { (server.handler)(request, peer).await }).await {
         return response;
     }
     server.metrics.panic();
     tracing::error!("a request ended in a panic; the process goes on");
-    refusal::response(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed on this request")
+    refusal::response(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed on this request").map(Reply::from)
 }
 
 /// What a future makes; nothing if it panics.
@@ -289,9 +288,9 @@ fn is_short(headers: &HeaderMap) -> bool {
 
 impl http_body::Body for Outgoing {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

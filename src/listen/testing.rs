@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::body::Linger;
 use super::connection::Server;
-use super::{Body, Drain, Metrics, Peer, Protocol};
+use super::{Body, Drain, Metrics, Peer, Protocol, Reply};
 use crate::config;
 
 /// Everything around a connection under test.
@@ -108,12 +108,12 @@ impl Turnstile {
 
 /// Does what the path says: `/early` answers 401 without a look at the body, `/wait` waits at the turnstile, `/panic`
 /// panics, `/big` answers with 8 MiB; everything else answers 200 with the length of the body, or 400 if it broke off.
-pub(super) async fn answer(request: Request<Body>, turnstile: Turnstile) -> Response<Full<Bytes>> {
+pub(super) async fn answer(request: Request<Body>, turnstile: Turnstile) -> Response<Reply> {
     let (parts, body) = request.into_parts();
     match parts.uri.path() {
         "/early" => return text(StatusCode::UNAUTHORIZED, "no token"),
         "/panic" => panic!("as the test wants it"),
-        "/big" => return Response::new(Full::new(vec![b'x'; 8 << 20].into())),
+        "/big" => return Response::new(Reply::Whole(Full::new(vec![b'x'; 8 << 20].into()))),
         "/wait" => turnstile.pass().await,
         _ => {}
     }
@@ -123,8 +123,8 @@ pub(super) async fn answer(request: Request<Body>, turnstile: Turnstile) -> Resp
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text.to_owned())));
+fn text(status: StatusCode, text: &str) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text.to_owned()))));
     *response.status_mut() = status;
     response
 }

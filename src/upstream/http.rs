@@ -300,7 +300,7 @@ impl Http {
 }
 
 impl Failure {
-    fn of(error: &hyper_util::client::legacy::Error, progress: Option<&Progress>, body: u64) -> Self {
+    pub(super) fn of(error: &hyper_util::client::legacy::Error, progress: Option<&Progress>, body: u64) -> Self {
         let cause = std::error::Error::source(error);
         if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<ConnectError>()) {
             return Self::Connect(*error);

@@ -1,0 +1,261 @@
+//! The rest of a catalog's API, beside the path of events: authenticated and limited, passed on and answered as it is.
+//!
+//! Bodies stream both ways and are not looked at. Headers of one hop only stop here (RFC 9110 section 7.6.1), and so do
+//! those by which the gate tells a backend who called. What a server behind could read as a path of lineage is never
+//! passed on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, timeout};
+
+use crate::answer::{Outcome, Unknown};
+use crate::config;
+use crate::listen::{Body, Reply};
+use crate::upstream::{self, Relay};
+
+mod spelling;
+
+/// Headers of one hop, those that `Connection` names aside.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// The headers by which the gate names callers to a backend begin with this.
+const IDENTITY: &str = "x-lineage-";
+
+/// What one listener passes on.
+pub struct Passthrough {
+    relay: Relay,
+    name: Arc<str>,
+    paths: Vec<String>,
+    methods: Vec<Method>,
+    timeout: Duration,
+}
+
+/// What becomes of a request that is none for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It is passed on.
+    Through,
+    /// Some server could read its path as one of lineage.
+    Misspelled,
+    /// It is not passed on.
+    No,
+}
+
+/// What is wrong with the configuration: keys below `passthrough`, and why.
+pub fn check(config: &config::Passthrough, upstream: Option<&config::Upstream>) -> Vec<(&'static str, String)> {
+    let mut faults = Vec::new();
+    if config.paths.is_empty() {
+        faults.push(("paths", "names no path; leave `passthrough` out, or write /api/**".to_owned()));
+    }
+    for path in config.paths.iter().filter(|path| !path.starts_with('/')) {
+        faults.push(("paths", format!("`{path}` begins with no slash, and no path would match")));
+    }
+    for method in config.methods.iter().filter(|method| parse_method(method).is_none()) {
+        faults.push(("methods", format!("`{method}` is no method that can be passed on")));
+    }
+    match (&config.url, upstream) {
+        (Some(url), _) => faults.extend(upstream::check_base(url).map(|fault| ("url", fault))),
+        (None, Some(upstream)) if upstream.kind == config::UpstreamKind::Gravitino => {}
+        (None, _) => faults.push(("url", "is missing; only a `gravitino` backend's own is taken without".to_owned())),
+    }
+    faults
+}
+
+impl Passthrough {
+    /// Reads the files that the way there needs: those of the lineage backend.
+    ///
+    /// # Errors
+    /// A URL or a file that cannot be used.
+    pub fn new(config: &config::Passthrough, upstream: &config::Upstream) -> Result<Self, upstream::Error> {
+        Ok(Self {
+            relay: Relay::new(upstream, config.url.as_deref())?,
+            name: "passthrough".into(),
+            paths: config.paths.clone(),
+            methods: config.methods.iter().filter_map(|method| parse_method(method)).collect(),
+            timeout: config.timeout.0,
+        })
+    }
+
+    /// The name in audit records.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether a request is passed on, whose path is none of those that events are posted to.
+    pub fn way(&self, method: &Method, path: &str) -> Way {
+        let behind = format!("{}{path}", self.relay.prefix());
+        let (Some(readings), Some(behind)) = (spelling::readings(path), spelling::readings(&behind)) else {
+            return Way::Misspelled;
+        };
+        if readings.iter().chain(&behind).any(|reading| spelling::is_lineage(reading)) {
+            return Way::Misspelled;
+        }
+        let is_listed = |reading: &Vec<u8>| self.paths.iter().any(|path| spelling::matches(path.as_bytes(), reading));
+        // Each reading, or else dots would lead out of what is listed.
+        if self.methods.contains(method) && readings.iter().all(is_listed) { Way::Through } else { Way::No }
+    }
+
+    /// Passes a request on, with the caller's own token.
+    ///
+    /// # Errors
+    /// There is no answer: as an outcome of a backend.
+    pub async fn pass(&self, head: Parts, body: Body, request_id: &str) -> Result<Response<Reply>, Outcome> {
+        let place = self.relay.place(&head.uri).ok_or_else(|| Outcome::BadGateway("its path cannot be sent".into()))?;
+        let mut request = Request::new(body);
+        *request.method_mut() = head.method;
+        *request.uri_mut() = place;
+        *request.version_mut() = Version::HTTP_11;
+        *request.headers_mut() = head.headers;
+        let headers = request.headers_mut();
+        strip(headers);
+        headers.remove(EXPECT);
+        headers.remove(HOST);
+        if let Some(host) = self.relay.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+            headers.insert(HOST, host);
+        }
+        if let Ok(id) = HeaderValue::from_str(request_id) {
+            headers.insert("x-request-id", id);
+        }
+        let answer = timeout(self.timeout, self.relay.pass(request)).await;
+        let answer = answer.map_err(|_| Outcome::Unknown(Unknown::Timeout))??;
+        let (mut head, body) = answer.into_parts();
+        strip(&mut head.headers);
+        let body = Paced { body, patience: self.timeout, sleep: Box::pin(tokio::time::sleep(self.timeout)) };
+        let mut response = Response::new(Reply::Stream(body.boxed_unsync()));
+        (*response.status_mut(), *response.headers_mut()) = (head.status, head.headers);
+        Ok(response)
+    }
+}
+
+/// The body of an answer, of which each next part must come in time.
+struct Paced {
+    body: Incoming,
+    patience: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl http_body::Body for Paced {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            let next = Instant::now() + self.patience;
+            self.sleep.as_mut().reset(next);
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let late = self.sleep.as_mut().poll(cx);
+        late.map(|()| Some(Err("the catalog stopped in the middle of its answer".into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// `None` also for CONNECT: there are no tunnels here.
+fn parse_method(method: &str) -> Option<Method> {
+    let method = method.parse::<Method>().ok()?;
+    (method != Method::CONNECT).then_some(method)
+}
+
+/// Takes out what is for one hop only, and what names callers. A server that makes variables of headers reads `_` as `-`.
+fn strip(headers: &mut HeaderMap) {
+    let named =
+        headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let named: Vec<HeaderName> = named.filter_map(|name| name.trim().parse().ok()).collect();
+    let identity = headers.keys().filter(|name| name.as_str().replace('_', "-").starts_with(IDENTITY)).cloned();
+    let identity: Vec<HeaderName> = identity.collect();
+    for name in named.iter().chain(&identity).chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_one_hop_and_names_of_callers_stop_here() {
+        let mut headers = HeaderMap::new();
+        let stopped = [
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "proxy-authorization",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+            "x-own",
+            "x-lineage-caller",
+            "x_lineage_groups",
+        ];
+        for name in stopped {
+            headers.insert(name, HeaderValue::from_static("x-own, close"));
+        }
+        for name in ["authorization", "x-gravitino-active-roles", "content-length", "accept"] {
+            headers.insert(name, HeaderValue::from_static("1"));
+        }
+        strip(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["accept", "authorization", "content-length", "x-gravitino-active-roles"]);
+    }
+
+    #[test]
+    fn only_what_is_listed_passes_and_never_a_lineage_path() {
+        let upstream: config::Upstream = serde_json::from_value(
+            serde_json::json!({ "name": "g", "kind": "gravitino", "url": "http://127.0.0.1:1" }),
+        )
+        .unwrap();
+        let settings = |url: &str| {
+            serde_json::from_value(serde_json::json!({ "paths": ["/api/**"], "methods": ["GET", "POST"], "url": url }))
+                .unwrap()
+        };
+        let through = Passthrough::new(&settings("http://127.0.0.1:1/base"), &upstream).unwrap();
+        for (method, path, way) in [
+            (Method::GET, "/api/metalakes", Way::Through),
+            (Method::POST, "/api/metalakes/a%20b", Way::Through),
+            (Method::DELETE, "/api/metalakes", Way::No),
+            (Method::GET, "/metrics", Way::No),
+            (Method::GET, "/api/../metrics", Way::No),
+            (Method::GET, "/api/%2e%2e/metrics", Way::No),
+            (Method::POST, "/api/Lineage", Way::Misspelled),
+            (Method::POST, "/api/x/../lineage", Way::Misspelled),
+            (Method::GET, "/api/%6cineage", Way::Misspelled),
+            (Method::POST, "/../api/x/../lineage", Way::Misspelled),
+        ] {
+            assert_eq!(through.way(&method, path), way, "{method} {path}");
+        }
+        let below = Passthrough::new(&settings("http://127.0.0.1:1/x"), &upstream).unwrap();
+        assert_eq!(below.way(&Method::POST, "/api/../../api/lineage"), Way::Misspelled);
+    }
+}

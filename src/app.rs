@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Check, Described, Readiness, control, health};
 use crate::auth::{self, Authenticator};
-use crate::config::{Address, Config, EventTime, Fault, Listener, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
+use crate::config::{Address, Config, EventTime, Fault, Listener, Metalakes, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
 use crate::deliver::{self, Deliverer};
 use crate::dialect::Dialect;
 use crate::event::body::{Bounds, Memory};
@@ -20,13 +20,19 @@ use crate::limit::{self, Limits};
 use crate::listen::{self, Bound, Certificates, Drain};
 use crate::observe::audit::{self, Audit};
 use crate::observe::metrics::Metrics;
+use crate::passthrough::Passthrough;
 use crate::reload::{self, Target, Trigger};
 use crate::route::Paths;
-use crate::source::Files;
+use crate::source::cache::{self, Cache};
+use crate::source::gravitino::{self, Gravitino, State};
+use crate::source::{Files, Source};
 use crate::upstream::{Lookup, ResolvesBy, Upstream};
 
 /// Pause between two looks whether the keys of all issuers have come.
 const KEYS_POLL: Duration = Duration::from_millis(50);
+
+/// Pause between two looks whether the policy source can decide.
+const POLICY_POLL: Duration = Duration::from_millis(50);
 
 /// Pause between two clean-ups of limit keys.
 const LIMIT_SWEEP: Duration = Duration::from_secs(10);
@@ -63,9 +69,11 @@ pub struct Addresses {
 /// Everything that files hold, read and checked.
 struct Loaded {
     certificates: Vec<Option<Arc<Certificates>>>,
+    passthroughs: Vec<Option<Passthrough>>,
     authenticator: Arc<Authenticator>,
     limits: Arc<Limits>,
-    source: Option<Arc<Files>>,
+    files: Option<Arc<Files>>,
+    gravitino: Option<Arc<Gravitino>>,
     upstream: Arc<Upstream>,
     delivery: deliver::Settings,
     upstream_auth: UpstreamAuth,
@@ -82,6 +90,8 @@ struct Counters {
     limit: limit::Metrics,
     event: event::Metrics,
     edit: edit::Metrics,
+    policy: cache::Metrics,
+    gravitino: gravitino::Metrics,
     deliver: deliver::Metrics,
     audit: audit::Metrics,
     admin: admin::Metrics,
@@ -92,11 +102,13 @@ struct Counters {
 pub fn check(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
     faults.extend(certificates(config).err().unwrap_or_default());
+    faults.extend(passthroughs(config).err().unwrap_or_default());
     let keys = Authenticator::new(&config.auth, Arc::new(auth::Metrics::default()));
     let unusable = keys.err().unwrap_or_default();
     let unusable = unusable.iter().filter(|fault| !matches!(fault, auth::Fault::Meaning { .. }));
     faults.extend(unusable.map(Fault::from));
-    faults.extend(policy_source(config).err().unwrap_or_default());
+    faults.extend(policy_files(config).err().unwrap_or_default());
+    faults.extend(gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
     for settings in config.upstreams.iter().filter(|settings| settings.kind != UpstreamKind::File) {
         let error = Upstream::new(settings).err();
         faults.extend(error.map(|error| Fault::new("upstreams[0]", error.to_string())));
@@ -136,9 +148,13 @@ impl App {
         let trigger = Trigger::default();
         let mut targets = loaded.reload_targets(config);
         targets.extend(sockets.admin.iter().filter_map(|(_, state)| state.reload_target()));
-        let Loaded { certificates, authenticator, limits, source, upstream, upstream_auth, upstream_kind, .. } = loaded;
-        let Loaded { delivery, plan, lookup, audit, .. } = loaded;
+        let Loaded { certificates, passthroughs, authenticator, limits, files, gravitino, upstream, .. } = loaded;
+        let Loaded { upstream_auth, upstream_kind, delivery, plan, lookup, audit, .. } = loaded;
 
+        let cache = Cache::new((&config.policy.cache).into(), counters.policy.clone());
+        let by_name = config.policy.gravitino.as_ref().is_some_and(|gravitino| gravitino.metalakes != Metalakes::All);
+        let remote = gravitino.clone().map(|gravitino| (gravitino, by_name));
+        let policy = (config.policy.mode != PolicyMode::Off).then(|| Arc::new(Source::new(files, remote, cache)));
         let observer = Arc::new(Observer { audit, metrics: Arc::new(metrics) });
         let name = Arc::clone(upstream.name());
         let protection = upstream.protection().clone();
@@ -152,7 +168,7 @@ impl App {
             edits: Edits { plan, lookup, metrics: counters.edit.clone() },
             max_batch: config.event.max_batch,
             batch_policy: config.event.batch_policy,
-            policy: Policy { source, mode: config.policy.mode, facets: config.policy.facet_references },
+            policy: Policy { source: policy, mode: config.policy.mode, facets: config.policy.facet_references },
             protection,
             upstream: Arc::clone(&name),
             deliverer: deliverer.clone(),
@@ -166,25 +182,35 @@ impl App {
         let waiting = missing_keys(&authenticator, &readiness);
         tasks.push(tokio::spawn(announce_keys(authenticator, waiting, helpers.clone())));
         tasks.push(tokio::spawn(sweep(limits, helpers.clone())));
+        let mut described = Vec::new();
+        if let Some(gravitino) = gravitino {
+            gravitino.spawn(&helpers);
+            let check = readiness.register("policy of Gravitino");
+            tasks.push(tokio::spawn(announce_policy(Arc::clone(&gravitino), check, helpers.clone())));
+            described.extend(describe(&gravitino));
+        }
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
-        let breaker = Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker());
+        described.push(Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker()));
         let state = health::State {
             readiness: Arc::clone(&readiness),
             metrics: Arc::clone(&observer.metrics),
-            described: vec![breaker],
+            described,
         };
         let serving = health::serve(sockets.health, Arc::new(state), counters.admin.clone(), pages.clone());
         tasks.push(tokio::spawn(serving));
         if let Some((bound, state)) = sockets.admin {
+            let state = state.with_policy(gate.policy.source.clone());
             let serving = control::serve(bound, Arc::new(state), counters.admin.clone(), pages.clone());
             tasks.push(tokio::spawn(serving));
         }
-        for ((listener, bound), certificates) in config.listeners.iter().zip(sockets.listeners).zip(certificates) {
+        let parts = config.listeners.iter().zip(sockets.listeners).zip(certificates).zip(passthroughs);
+        for (((listener, bound), certificates), passthrough) in parts {
             let entrance = Arc::new(Entrance {
                 gate: Arc::clone(&gate),
                 paths: paths(listener),
                 trusted_proxies: listener.trusted_proxies.clone(),
                 body_timeout: listener.body_timeout.0,
+                passthrough,
             });
             let handler = move |request, peer| {
                 let entrance = Arc::clone(&entrance);
@@ -235,13 +261,15 @@ impl Loaded {
     fn read(config: &Config, counters: &Counters) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let certificates = certificates(config).unwrap_or_else(|found| keep(&mut faults, found));
+        let passthroughs = passthroughs(config).unwrap_or_else(|found| keep(&mut faults, found));
         let authenticator = Authenticator::new(&config.auth, Arc::clone(&counters.auth))
             .map(Arc::new)
             .map_err(|found| faults.extend(found.iter().map(Fault::from)));
         let limits = Limits::new(&config.limits, &counters.limit)
             .map(Arc::new)
             .map_err(|found| faults.extend(found.into_iter().map(|fault| Fault::new("limits", fault))));
-        let source = policy_source(config).unwrap_or_else(|found| keep(&mut faults, found));
+        let files = policy_files(config).unwrap_or_else(|found| keep(&mut faults, found));
+        let gravitino = gravitino(config, &counters.gravitino).unwrap_or_else(|found| keep(&mut faults, found));
         let audit = Audit::open(&config.audit, counters.audit.clone())
             .map_err(|error| faults.push(Fault::new("audit.output", error.to_string())));
         let plan = edit_plan(config).map_err(|found| faults.extend(found));
@@ -254,9 +282,11 @@ impl Loaded {
             {
                 Ok(Self {
                     certificates,
+                    passthroughs,
                     authenticator,
                     limits,
-                    source,
+                    files,
+                    gravitino,
                     upstream,
                     delivery: settings.into(),
                     upstream_auth: settings.auth.clone(),
@@ -280,7 +310,12 @@ impl Loaded {
         let authenticator = Arc::clone(&self.authenticator);
         let keys = move || authenticator.reload().map_err(|faults| lines(&faults));
         targets.push(target("keys".to_owned(), self.authenticator.watched(), keys));
-        if let Some(files) = self.source.clone() {
+        if let Some(gravitino) = self.gravitino.clone() {
+            let paths = gravitino.watched();
+            let reload = move || gravitino.reload().map_err(|error| error.to_string());
+            targets.push(target("credential of policy.gravitino".to_owned(), paths, reload));
+        }
+        if let Some(files) = self.files.clone() {
             let paths = files.paths();
             targets.push(target("policy".to_owned(), paths, move || files.reload().map_err(|faults| lines(&faults))));
         }
@@ -301,6 +336,8 @@ impl Counters {
             limit: limit::Metrics::register(registry),
             event: event::Metrics::register(registry),
             edit: edit::Metrics::register(registry),
+            policy: cache::Metrics::register(registry),
+            gravitino: gravitino::Metrics::register(registry),
             deliver: deliver::Metrics::register(registry),
             audit: audit::Metrics::register(registry),
             admin: admin::Metrics::register(registry),
@@ -361,12 +398,67 @@ fn certificates(config: &Config) -> Result<Vec<Option<Arc<Certificates>>>, Vec<F
     if faults.is_empty() { Ok(all) } else { Err(faults) }
 }
 
-fn policy_source(config: &Config) -> Result<Option<Arc<Files>>, Vec<Fault>> {
+fn passthroughs(config: &Config) -> Result<Vec<Option<Passthrough>>, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut all = Vec::new();
+    for (index, listener) in config.listeners.iter().enumerate() {
+        let (Some(settings), Some(upstream)) = (&listener.passthrough, config.upstreams.first()) else {
+            all.push(None);
+            continue;
+        };
+        match Passthrough::new(settings, upstream) {
+            Ok(passthrough) => all.push(Some(passthrough)),
+            Err(error) => faults.push(Fault::new(format!("listeners[{index}].passthrough"), error.to_string())),
+        }
+    }
+    if faults.is_empty() { Ok(all) } else { Err(faults) }
+}
+
+fn policy_files(config: &Config) -> Result<Option<Arc<Files>>, Vec<Fault>> {
     let Some(path) = config.policy.files.as_ref().filter(|_| config.policy.mode != PolicyMode::Off) else {
         return Ok(None);
     };
     let loaded = Files::load(path).map(|files| Some(Arc::new(files)));
     loaded.map_err(|faults| faults.iter().map(|fault| Fault::told(&fault.to_string())).collect())
+}
+
+/// A server that is asked, where the policy is looked at at all.
+fn gravitino(config: &Config, metrics: &gravitino::Metrics) -> Result<Option<Arc<Gravitino>>, Vec<Fault>> {
+    let Some(settings) = config.policy.gravitino.as_ref().filter(|_| config.policy.mode != PolicyMode::Off) else {
+        return Ok(None);
+    };
+    let gravitino = Gravitino::new(settings, metrics.clone());
+    let gravitino = gravitino.map_err(|error| vec![Fault::new("policy.gravitino", error.to_string())])?;
+    Ok(Some(Arc::new(gravitino)))
+}
+
+/// What is known of the server, and what it does not tell.
+fn describe(gravitino: &Arc<Gravitino>) -> [Described; 2] {
+    let (state, unreadable) = (Arc::clone(gravitino), Arc::clone(gravitino));
+    let state = move || match state.state() {
+        State::Ready(known) if known.version.is_empty() => "ready: it tells more to the first caller".to_owned(),
+        State::Ready(known) => format!("ready: {known}"),
+        State::NotYet(reason) => format!("waiting: {reason}"),
+        State::Unsafe(reason) => format!("unsafe, so that all events are refused: {reason}"),
+    };
+    let unreadable = move || match unreadable.unreadable() {
+        all if all.is_empty() => "nothing".to_owned(),
+        all => all.join("; "),
+    };
+    [
+        Described::new("policy source Gravitino".to_owned(), state),
+        Described::new("unreadable in Gravitino".to_owned(), unreadable),
+    ]
+}
+
+/// Makes `/readyz` good once the server can decide. An unsafe one never does: no event would pass.
+async fn announce_policy(gravitino: Arc<Gravitino>, check: Check, shutdown: CancellationToken) {
+    while !matches!(gravitino.state(), State::Ready(_)) {
+        if shutdown.run_until_cancelled(tokio::time::sleep(POLICY_POLL)).await.is_none() {
+            return;
+        }
+    }
+    check.ready();
 }
 
 fn upstream(config: &Config) -> Result<(Arc<Upstream>, &crate::config::Upstream), Vec<Fault>> {

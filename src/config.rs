@@ -120,6 +120,29 @@ pub struct Listener {
     /// HTTP/2.
     #[serde(default)]
     pub http2: Http2,
+    /// Other requests than those for events that this listener passes on, to stand before a whole catalog. Off unless
+    /// given.
+    #[serde(default)]
+    pub passthrough: Option<Passthrough>,
+}
+
+/// Requests that are passed on with the caller's own token: authenticated and limited, their bodies not looked at, their
+/// answers as they are.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Passthrough {
+    /// Patterns that the whole path must match: `*` is any run of characters within a segment, `**` any run at all. A path
+    /// of lineage, however it is spelled, is never passed on.
+    pub paths: Vec<String>,
+    /// Methods that are passed on.
+    #[serde(default = "defaults::passthrough_methods")]
+    pub methods: Vec<String>,
+    /// Base URL of the catalog. Default: that of the lineage backend, which must then be of kind `gravitino`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Time for the head of an answer, and for each next part of its body.
+    #[serde(default = "defaults::passthrough_timeout")]
+    pub timeout: Span,
 }
 
 /// A place to listen on.
@@ -308,6 +331,25 @@ pub struct Policy {
     /// Which references inside facets are judged.
     #[serde(default)]
     pub facet_references: FacetReferences,
+    /// How long the answers of a policy source that is asked over the network are used.
+    #[serde(default)]
+    pub cache: PolicyCache,
+}
+
+/// How long the answers of a policy source that is asked over the network are used.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyCache {
+    /// How long an allow is used before the source is asked again. Answers in use are asked for ahead of that.
+    pub fresh: Span,
+    /// How old an allow may become while the source fails. Never used when the source says no.
+    pub stale_if_error: Span,
+    /// How long a denial is used.
+    pub denied: Span,
+    /// Allows that are kept; of denials a tenth of it.
+    pub entries: u64,
+    /// Questions to the source at once, for all callers. One caller gets half of it.
+    pub concurrency: usize,
 }
 
 /// Whether the policy decides.

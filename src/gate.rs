@@ -18,7 +18,7 @@ use http_body_util::Full;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-use crate::answer::{Outcome, Refusal};
+use crate::answer::{Challenge, Outcome, Refusal};
 use crate::auth::{Authenticator, Caller};
 use crate::config::{BatchPolicy, FacetReferences, PolicyMode};
 use crate::deliver::Deliverer;
@@ -27,11 +27,12 @@ use crate::event::body::{self, Bounds, Collected, Memory, Reservation};
 use crate::event::edit::{self, Edited};
 use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Limits, Point, Subject};
-use crate::listen::{Body, Peer, caught};
+use crate::listen::{Body, Peer, Reply, caught};
 use crate::observe::audit::{self, EventPart};
-use crate::policy::{self, ActiveRoles, GovernedBy, Identity, Judgement};
+use crate::passthrough::{Passthrough, Way};
+use crate::policy::{ActiveRoles, GovernedBy, Judgement};
 use crate::route::{self, Endpoint, Paths, Payload};
-use crate::source::Files;
+use crate::source::{Ask, Ruled, Source, Unjudged};
 use crate::upstream::protect::{Passage, Protection};
 use crate::upstream::{self, Delivery};
 
@@ -48,6 +49,9 @@ const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
 
 /// Bodies larger than this are parsed where blocking is allowed, so that other requests get their turn.
 const PARSED_AT_ONCE: usize = 256 << 10;
+
+/// Time for the policy, from the last byte of the body: what is left until the answer is due is the backend's.
+const JUDGED_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// All stages of a request, wired together by `app`.
 pub struct Gate {
@@ -94,7 +98,7 @@ pub struct EventRules {
 /// What callers may name.
 pub struct Policy {
     /// Where the world comes from; none with [`PolicyMode::Off`].
-    pub source: Option<Arc<Files>>,
+    pub source: Option<Arc<Source>>,
     /// Whether the policy decides.
     pub mode: PolicyMode,
     /// Which references inside facets are judged.
@@ -111,6 +115,8 @@ pub struct Entrance {
     pub trusted_proxies: Vec<IpNet>,
     /// Time for a body, from its head to its last byte.
     pub body_timeout: Duration,
+    /// Other requests that are passed on.
+    pub passthrough: Option<Passthrough>,
 }
 
 /// What may go to the backend.
@@ -131,25 +137,69 @@ struct Arrival {
     at: Instant,
 }
 
+/// Who has an event judged: with what it asks, and until when there must be a judgement.
+struct Petitioner<'a> {
+    caller: &'a Arc<Caller>,
+    roles: &'a ActiveRoles,
+    authorization: Option<&'a HeaderValue>,
+    active_roles: Option<&'a HeaderValue>,
+    deadline: Instant,
+}
+
 impl Entrance {
     /// Answers one request. Dropping the future is the client leaving: an exchange with the backend that has begun goes
     /// on, and the audit record is written in any case.
-    pub async fn pass(&self, request: Request<Body>, peer: Peer) -> Response<Full<Bytes>> {
+    pub async fn pass(&self, request: Request<Body>, peer: Peer) -> Response<Reply> {
         let client = peer.client_address(request.headers(), &self.trusted_proxies);
         let mut visit = Visit::begin(&self.gate.observer, &request, &peer, client, &self.paths);
         let (head, body) = request.into_parts();
+        if let Some(passthrough) = self.passthrough.as_ref().filter(|_| !route::is_known(&head.uri, &self.paths)) {
+            match passthrough.way(&head.method, head.uri.path(), self.paths.prefix.as_deref()) {
+                Way::Through => return self.pass_on(passthrough, head, body, client, visit).await,
+                Way::Misspelled => return visit.refuse(Refusal::PathSpelling).map(Reply::from),
+                Way::No => {}
+            }
+        }
         let forwarded = Forwarded::of(&head.headers, self.gate.forwards_credentials);
         let arrival = match self.arrive(head, client, &mut visit) {
             Ok(arrival) => arrival,
-            Err(refusal) => return visit.refuse(refusal),
+            Err(refusal) => return visit.refuse(refusal).map(Reply::from),
         };
         if let Payload::Batch(envelope) = arrival.endpoint.payload {
-            return self.pass_batch(arrival, envelope, body, forwarded, visit).await;
+            return self.pass_batch(arrival, envelope, body, forwarded, visit).await.map(Reply::from);
         }
         match caught(self.admit(arrival, body, &mut visit)).await {
-            Some(Ok(admitted)) => self.gate.deliver(admitted, forwarded, visit).await,
-            Some(Err(refusal)) => visit.refuse(refusal),
-            None => visit.fail(),
+            Some(Ok(admitted)) => self.gate.deliver(admitted, forwarded, visit).await.map(Reply::from),
+            Some(Err(refusal)) => visit.refuse(refusal).map(Reply::from),
+            None => visit.fail().map(Reply::from),
+        }
+    }
+
+    /// A request for the rest of a catalog: token and request limits, and no look at its body.
+    async fn pass_on(
+        &self,
+        passthrough: &Passthrough,
+        head: Parts,
+        body: Body,
+        client: Option<IpAddr>,
+        mut visit: Visit,
+    ) -> Response<Reply> {
+        let gate = &*self.gate;
+        let peer = Subject { peer: client, ..Subject::default() };
+        let endpoint = Endpoint { dialect: route::dialect_of(&head.uri, &self.paths), payload: Payload::Event };
+        let arrival = Arrival { endpoint, head, client, at: visit.ledger.began };
+        let admitted = match gate.charge(Point::Arrival, &peer, &Cost::default(), &mut visit) {
+            Ok(()) => gate.identify(&arrival, &mut visit).await.map(drop),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = admitted {
+            return visit.refuse(refusal).map(Reply::from);
+        }
+        visit.ledger.record.upstream = Some(Arc::clone(passthrough.name()));
+        let request_id = Arc::clone(&visit.voice.request_id);
+        match passthrough.pass(arrival.head, body, &request_id).await {
+            Ok(answer) => visit.pass(answer),
+            Err(outcome) => visit.skip(outcome).map(Reply::from),
         }
     }
 
@@ -161,8 +211,9 @@ impl Entrance {
         let rules = gate.rules.of(arrival.endpoint.dialect);
         let edited = gate.parse(collected.bytes, rules, visit).await?;
         gate.charge(Point::Parsed, &arrival.subject(&caller), &cost(&edited.event), visit)?;
-        let event = gate.withhold(edited, (&caller, &roles), rules, &mut visit.ledger).await?;
-        gate.judge(&event, &caller, &roles, arrival.client, visit)?;
+        let petitioner = arrival.petitioner(&caller, &roles, received);
+        let event = gate.withhold(edited, &petitioner, rules, &mut visit.ledger).await?;
+        gate.judge(&event, &petitioner, arrival.client, visit).await?;
         gate.fit(&event)?;
         let passage = gate.protection.check(&event)?;
         Ok(Admitted { event, caller, reservation: collected.reservation, passage, received })
@@ -181,15 +232,44 @@ impl Arrival {
         Subject { peer: self.client, caller: Some(caller), ..Subject::default() }
     }
 
-    /// The roles that the caller wants to act with: a word of Gravitino's contract, of which only the first counts.
-    fn active_roles(&self) -> Result<ActiveRoles, Refusal> {
-        let value = match self.endpoint.dialect {
+    /// A word of Gravitino's contract, of which only the first counts.
+    fn active_roles_header(&self) -> Option<&HeaderValue> {
+        match self.endpoint.dialect {
             Dialect::Gravitino => self.head.headers.get(ACTIVE_ROLES),
             Dialect::Openmetadata(_) | Dialect::Openlineage => None,
-        };
+        }
+    }
+
+    fn petitioner<'a>(&'a self, caller: &'a Arc<Caller>, roles: &'a ActiveRoles, received: Instant) -> Petitioner<'a> {
+        Petitioner {
+            caller,
+            roles,
+            authorization: self.head.headers.get(AUTHORIZATION),
+            active_roles: self.active_roles_header(),
+            deadline: received + JUDGED_WITHIN,
+        }
+    }
+
+    /// The roles that the caller wants to act with.
+    fn active_roles(&self) -> Result<ActiveRoles, Refusal> {
+        let value = self.active_roles_header();
         let unreadable = || Refusal::MalformedRoles(format!("`{ACTIVE_ROLES}` is no text"));
         let value = value.map(|value| std::str::from_utf8(value.as_bytes())).transpose().map_err(|_| unreadable())?;
         ActiveRoles::parse(value).map_err(|malformed| Refusal::MalformedRoles(malformed.to_string()))
+    }
+}
+
+impl Petitioner<'_> {
+    fn ask<'a>(&'a self, event: &'a Event, facets: FacetReferences) -> Ask<'a> {
+        Ask {
+            caller: self.caller,
+            authorization: self.authorization,
+            roles: self.roles,
+            active_roles: self.active_roles,
+            event,
+            facets,
+            deadline: self.deadline,
+        }
     }
 }
 
@@ -255,36 +335,40 @@ impl Gate {
         ledger.record.event = Some(EventPart::of(&edited.event, self.observer.audit.max_datasets()));
     }
 
-    fn judge(
+    async fn judge(
         &self,
         event: &Event,
-        caller: &Arc<Caller>,
-        roles: &ActiveRoles,
+        petitioner: &Petitioner<'_>,
         client: Option<IpAddr>,
         visit: &mut Visit,
     ) -> Result<(), Refusal> {
         let began = Instant::now();
-        let verdict = self.verdict(event, caller, roles, &mut visit.ledger);
+        let verdict = self.verdict(event, petitioner, &mut visit.ledger).await;
         visit.ledger.record.stages.policy = Some(began.elapsed());
         let governed_by = verdict?;
         let (metalake, namespace) = governor(&governed_by, event);
-        let subject = Subject { peer: client, caller: Some(caller), metalake, namespace };
+        let subject = Subject { peer: client, caller: Some(petitioner.caller), metalake, namespace };
         self.charge(Point::Judged, &subject, &cost(event), visit)
     }
 
     /// Asks the policy, and notes its answer. What governs an event that is only let through is nothing.
-    fn verdict(
+    async fn verdict(
         &self,
         event: &Event,
-        caller: &Caller,
-        roles: &ActiveRoles,
+        petitioner: &Petitioner<'_>,
         ledger: &mut Ledger,
     ) -> Result<GovernedBy, Refusal> {
         let Some(source) = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off) else {
             return Ok(GovernedBy::Nothing);
         };
-        let who = Identity { subject: &caller.subject, groups: &caller.groups };
-        match policy::judge(&source.world(), &who, roles, event, self.policy.facets) {
+        let judgement = match source.judge(&petitioner.ask(event, self.policy.facets)).await {
+            Ok(Ruled { judgement, stale }) => {
+                ledger.record.stale |= stale;
+                judgement
+            }
+            Err(unjudged) => return self.unjudged(&unjudged, ledger).map(|()| GovernedBy::Nothing),
+        };
+        match judgement {
             Judgement::Allowed { governed_by } => {
                 ledger.allowed(&governed_by);
                 Ok(governed_by)
@@ -300,11 +384,34 @@ impl Gate {
         }
     }
 
+    /// A policy that only reports refuses nobody, also where it is not known.
+    fn unjudged(&self, unjudged: &Unjudged, ledger: &mut Ledger) -> Result<(), Refusal> {
+        ledger.unjudged(unjudged);
+        if self.policy.mode == PolicyMode::Shadow {
+            ledger.record.shadow = true;
+            return Ok(());
+        }
+        Err(match unjudged {
+            Unjudged::CallerUnauthenticated => {
+                let reason = "the token is not accepted by the metadata server";
+                Refusal::Unauthenticated(Challenge { token_sent: true, reason })
+            }
+            Unjudged::Unavailable(_) => Refusal::PolicyUnavailable,
+        })
+    }
+
+    /// What the backend says of the caller's own credential is news of the caller, and of nobody else.
+    fn heed(&self, caller: &Caller, outcome: &Outcome) {
+        if let (Outcome::CallerUnauthenticated | Outcome::CallerForbidden, Some(source)) = (outcome, &self.policy.source) {
+            source.forget_caller(caller);
+        }
+    }
+
     fn charge(&self, point: Point, subject: &Subject<'_>, cost: &Cost, visit: &mut Visit) -> Result<(), Refusal> {
         visit.stand(self.limits.charge(point, subject, cost, Instant::now()))
     }
 
-    async fn deliver(&self, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
+    async fn deliver(self: &Arc<Self>, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
         let Admitted { event, caller, reservation, passage, received } = admitted;
         if let Passage::Drop(why) = passage {
             return visit.skip(Outcome::NoEffect(why));
@@ -325,8 +432,11 @@ impl Gate {
             caller,
         };
         ledger.record.upstream = Some(Arc::clone(&self.upstream));
+        let gate = Arc::clone(self);
+        let caller = Arc::clone(&delivery.caller);
         let exchange = self.deliverer.submit(delivery, received, move |end| {
             claim.settle(&end.outcome);
+            gate.heed(&caller, &end.outcome);
             ledger.end(end);
             drop(reservation);
         });

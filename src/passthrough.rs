@@ -104,13 +104,18 @@ impl Passthrough {
         &self.name
     }
 
-    /// Whether a request is passed on, whose path is none of those that events are posted to.
-    pub fn way(&self, method: &Method, path: &str) -> Way {
+    /// Whether a request is passed on, whose path is none of those that events are posted to. `prefix` is what the
+    /// listener takes before those too.
+    pub fn way(&self, method: &Method, path: &str, prefix: Option<&str>) -> Way {
         let behind = format!("{}{path}", self.relay.prefix());
         let (Some(readings), Some(behind)) = (spelling::readings(path), spelling::readings(&behind)) else {
             return Way::Misspelled;
         };
-        if readings.iter().chain(&behind).any(|reading| spelling::is_lineage(reading)) {
+        let is_lineage = |reading: &Vec<u8>| {
+            let bare = prefix.and_then(|prefix| spelling::after(reading, prefix));
+            spelling::is_lineage(reading) || bare.is_some_and(spelling::is_lineage)
+        };
+        if readings.iter().chain(&behind).any(is_lineage) {
             return Way::Misspelled;
         }
         let is_listed = |reading: &Vec<u8>| self.paths.iter().any(|path| spelling::matches(path.as_bytes(), reading));
@@ -253,9 +258,9 @@ mod tests {
             (Method::GET, "/api/%6cineage", Way::Misspelled),
             (Method::POST, "/../api/x/../lineage", Way::Misspelled),
         ] {
-            assert_eq!(through.way(&method, path), way, "{method} {path}");
+            assert_eq!(through.way(&method, path, None), way, "{method} {path}");
         }
         let below = Passthrough::new(&settings("http://127.0.0.1:1/x"), &upstream).unwrap();
-        assert_eq!(below.way(&Method::POST, "/api/../../api/lineage"), Way::Misspelled);
+        assert_eq!(below.way(&Method::POST, "/api/../../api/lineage", None), Way::Misspelled);
     }
 }

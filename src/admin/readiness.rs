@@ -22,7 +22,7 @@ pub struct Check {
 /// Something whose state `/readyz?verbose` tells, and that readiness does not depend on.
 pub struct Described {
     name: String,
-    state: Box<dyn Fn() -> &'static str + Send + Sync>,
+    state: Box<dyn Fn() -> String + Send + Sync>,
 }
 
 /// The state of all checks at one moment.
@@ -84,8 +84,8 @@ impl Check {
 
 impl Described {
     /// `state` is asked each time.
-    pub fn new(name: String, state: impl Fn() -> &'static str + Send + Sync + 'static) -> Self {
-        Self { name, state: Box::new(state) }
+    pub fn new<S: Into<String>>(name: String, state: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        Self { name, state: Box::new(move || state().into()) }
     }
 
     pub(super) fn line(&self) -> String {

@@ -9,7 +9,7 @@ use super::{Exit, refuse, say};
 use crate::app;
 use crate::auth::{self, Authenticator};
 use crate::config::{self, Config, Fault};
-use crate::upstream;
+use crate::{source, upstream};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -66,6 +66,12 @@ async fn reach(config: &Config) -> anyhow::Result<Vec<Fault>> {
         match reached {
             Ok(()) => say(format_args!("reached: keys of {issuer}"))?,
             Err(trouble) => faults.push(Fault::new(format!("keys of {issuer}"), trouble)),
+        }
+    }
+    if let Some(settings) = &config.policy.gravitino {
+        match source::gravitino::probe(settings).await {
+            Ok(found) => say(format_args!("reached: policy.gravitino: {found}"))?,
+            Err(trouble) => faults.push(Fault::new("policy.gravitino", trouble)),
         }
     }
     for settings in &config.upstreams {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::fault::Fault;
 use super::{Address, Admin, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
 use crate::event::edit::Plan;
-use crate::{auth, limit, source, upstream};
+use crate::{auth, limit, passthrough, source, upstream};
 
 /// Clients keep idle connections up to 90 s (facts: marquez and clients 3).
 const LEAST_IDLE: Span = Span::secs(95);
@@ -108,6 +108,12 @@ fn listeners(config: &Config, faults: &mut Faults) {
             }
         }
         listener_alone(&place, listener, faults);
+        if let Some(settings) = &listener.passthrough {
+            faults.span(format!("{place}.passthrough.timeout"), settings.timeout);
+            let upstream = config.upstreams.first();
+            let found = passthrough::check(settings, upstream).into_iter();
+            faults.0.extend(found.map(|(key, message)| Fault::new(format!("{place}.passthrough.{key}"), message)));
+        }
     }
 }
 
@@ -192,6 +198,14 @@ fn policy(config: &Config, faults: &mut Faults) {
             );
         }
         PolicyMode::Enforce | PolicyMode::Shadow | PolicyMode::Off => {}
+    }
+    let cache = &config.policy.cache;
+    faults.span("policy.cache.fresh", cache.fresh);
+    faults.count("policy.cache.entries", usize::try_from(cache.entries).unwrap_or(usize::MAX));
+    faults.count("policy.cache.concurrency", cache.concurrency);
+    if cache.stale_if_error < cache.fresh {
+        let (stale, fresh) = (cache.stale_if_error, cache.fresh);
+        faults.add("policy.cache.stale_if_error", format!("{stale} is shorter than policy.cache.fresh ({fresh})"));
     }
 }
 

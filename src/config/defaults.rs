@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::{
-    Address, Audit, AuditOutput, BatchPolicy, Drain, Event, EventKind, Health, Http1, Http2, RunBinding, Size, Span,
-    UnsupportedKinds, Upstream, UpstreamAuth, UpstreamKind,
+    Address, Audit, AuditOutput, BatchPolicy, Drain, Event, EventKind, Health, Http1, Http2, PolicyCache, RunBinding,
+    Size, Span, UnsupportedKinds, Upstream, UpstreamAuth, UpstreamKind,
 };
 
 pub(super) fn connections() -> usize {
@@ -79,6 +79,15 @@ pub(super) fn run_entries() -> usize {
 
 pub(super) fn limit_keys() -> usize {
     100_000
+}
+
+pub(super) fn passthrough_methods() -> Vec<String> {
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].map(str::to_owned).to_vec()
+}
+
+/// A catalog may ask a slow system of its own.
+pub(super) fn passthrough_timeout() -> Span {
+    Span::secs(60)
 }
 
 /// Gravitino closes idle connections after 30 s, Marquez' Jetty after 30 s (facts: gravitino-real 7.8).
@@ -188,5 +197,17 @@ impl Default for Health {
 impl Default for Drain {
     fn default() -> Self {
         Self { grace: Span::secs(5), deadline: Span::secs(30) }
+    }
+}
+
+impl Default for PolicyCache {
+    fn default() -> Self {
+        Self {
+            fresh: Span::secs(10),
+            stale_if_error: Span::secs(300),
+            denied: Span::secs(3),
+            entries: 100_000,
+            concurrency: 16,
+        }
     }
 }

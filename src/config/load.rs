@@ -50,7 +50,8 @@ fn redacted(config: &Config) -> Result<Value, serde_json::Error> {
     let mut config = config.clone();
     let issuers = config.auth.issuers.iter_mut().filter_map(|issuer| issuer.jwks.as_mut());
     let upstreams = config.upstreams.iter_mut().filter_map(|upstream| upstream.url.as_mut());
-    for url in issuers.chain(upstreams) {
+    let passthroughs = config.listeners.iter_mut().filter_map(|listener| listener.passthrough.as_mut()?.url.as_mut());
+    for url in issuers.chain(upstreams).chain(passthroughs) {
         *url = without_secrets(url);
     }
     serde_json::to_value(config)

@@ -25,12 +25,12 @@ use crate::event::edit::Edited;
 use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Point, Subject};
 use crate::listen::{Body, caught};
-use crate::policy::{ActiveRoles, GovernedBy};
+use crate::policy::GovernedBy;
 use crate::upstream::protect::Passage;
 use crate::upstream::{self, Delivery};
 
 use super::visit::{Ledger, Visit};
-use super::{Arrival, Entrance, Forwarded, Gate, PARSED_AT_ONCE, cost, governor};
+use super::{Arrival, Entrance, Forwarded, Gate, PARSED_AT_ONCE, Petitioner, cost, governor};
 
 /// Events that are judged before other requests get their turn.
 const JUDGED_AT_ONCE: usize = 32;
@@ -96,7 +96,8 @@ impl Entrance {
         let parsed = gate.parse_batch(collected.bytes, envelope, rules, visit).await?;
         let cost = Cost { events: parsed.len() as u64, bytes };
         gate.charge(Point::Parsed, &arrival.subject(&caller), &cost, visit)?;
-        let entries = gate.judge_batch(parsed, (&caller, &roles), rules, visit).await;
+        let petitioner = arrival.petitioner(&caller, &roles, received);
+        let entries = gate.judge_batch(parsed, &petitioner, rules, visit).await;
         match gate.charge_batch(&entries, &caller, arrival.client, visit) {
             Ok(()) => Ok(Admitted { entries, caller, reservation: collected.reservation, received }),
             Err(refusal) => Err(refuse_all(entries, refusal)),
@@ -126,7 +127,7 @@ impl Gate {
     async fn judge_batch(
         &self,
         parsed: Vec<Result<Edited, event::Error>>,
-        who: (&Caller, &ActiveRoles),
+        petitioner: &Petitioner<'_>,
         rules: &Arc<Rules>,
         visit: &mut Visit,
     ) -> Vec<Entry> {
@@ -135,7 +136,7 @@ impl Gate {
         for (index, edited) in parsed.into_iter().enumerate() {
             let mut ledger = visit.ledger.of_event(index);
             let judged = match edited {
-                Ok(edited) => self.judge_event(edited, who, rules, &mut ledger).await,
+                Ok(edited) => self.judge_event(edited, petitioner, rules, &mut ledger).await,
                 Err(error) => Err(error.into()),
             };
             entries.push(Entry { ledger, judged });
@@ -151,13 +152,13 @@ impl Gate {
     async fn judge_event(
         &self,
         edited: Edited,
-        (caller, roles): (&Caller, &ActiveRoles),
+        petitioner: &Petitioner<'_>,
         rules: &Arc<Rules>,
         ledger: &mut Ledger,
     ) -> Result<Judged, Refusal> {
         self.note(&edited, ledger);
-        let event = self.withhold(edited, (caller, roles), rules, ledger).await?;
-        let governed_by = self.verdict(&event, caller, roles, ledger)?;
+        let event = self.withhold(edited, petitioner, rules, ledger).await?;
+        let governed_by = self.verdict(&event, petitioner, ledger).await?;
         self.fit(&event)?;
         let passage = self.protection.check(&event)?;
         Ok(Judged { event, governed_by, passage })
@@ -199,7 +200,7 @@ impl Gate {
         Ok(())
     }
 
-    async fn deliver_batch(&self, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
+    async fn deliver_batch(self: &Arc<Self>, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
         let Admitted { entries, caller, reservation, received } = admitted;
         let reservation = Arc::new(reservation);
         let mut ends = Vec::with_capacity(entries.len());
@@ -228,12 +229,14 @@ impl Gate {
             ledger.record.run_conflict = claim.conflict();
             ledger.record.upstream = Some(Arc::clone(&self.upstream));
             let kept = Arc::clone(&reservation);
+            let (gate, sender) = (Arc::clone(self), Arc::clone(&caller));
             items.push(Item {
                 place: indices.len(),
                 run: Run::of(&event),
                 delivery: forwarded.delivery(event, &visit, &caller),
                 on_end: Box::new(move |end| {
                     claim.settle(&end.outcome);
+                    gate.heed(&sender, &end.outcome);
                     ledger.end_event(end);
                     drop(kept);
                 }),

@@ -6,18 +6,21 @@
 //! `policy.facet_references` says. Unseen ones are taken out, and what is left is checked anew and judged as any other
 //! event: what was taken out is not sent, so it is not judged again. Where they refuse the event instead, everything else
 //! in it is judged first: membership, roles and resolution keep their places in the order of refusal.
+//!
+//! Aliases are judged by policy files alone. One in a metalake that a policy source behind the network governs is unseen:
+//! nobody asks that source about names that the event does not judge otherwise.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::visit::Ledger;
-use super::{Gate, PARSED_AT_ONCE};
+use super::{Gate, PARSED_AT_ONCE, Petitioner};
 use crate::answer::Refusal;
-use crate::auth::Caller;
 use crate::config::{PolicyMode, Symlinks};
 use crate::event::edit::{self, Alias, AliasKind, Edited, Plan};
 use crate::event::{Event, Rules};
 use crate::policy::{self, ActiveRoles, Denied, Identity, Judgement, Refused, Why, World};
+use crate::source::Ruled;
 use crate::upstream::Lookup;
 
 /// How events are changed before they are judged.
@@ -42,7 +45,7 @@ impl Gate {
     pub(super) async fn withhold(
         &self,
         edited: Edited,
-        (caller, roles): (&Caller, &ActiveRoles),
+        petitioner: &Petitioner<'_>,
         rules: &Arc<Rules>,
         ledger: &mut Ledger,
     ) -> Result<Event, Refusal> {
@@ -50,6 +53,7 @@ impl Gate {
         let source = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off);
         let Some(source) = source.filter(|_| !aliases.is_empty()) else { return Ok(event) };
         let world = source.world();
+        let Petitioner { caller, roles, .. } = petitioner;
         let who = Identity { subject: &caller.subject, groups: &caller.groups };
         let unseen = self.edits.unseen(&world, &who, roles, &event, &aliases);
         if unseen.numbers.is_empty() {
@@ -68,9 +72,14 @@ impl Gate {
                 ledger.record.edits.symlinks_dropped = count;
                 Ok(event)
             }
-            Symlinks::DenyUnseen => match policy::judge(&world, &who, roles, &event, self.policy.facets) {
-                Judgement::Denied(_) => Ok(event),
-                Judgement::Allowed { .. } => Err(refuse(unseen, &event, ledger)),
+            // Whatever is decided here stays: what is known of a policy source may change before the event is judged.
+            Symlinks::DenyUnseen => match source.judge(&petitioner.ask(&event, self.policy.facets)).await {
+                Ok(Ruled { judgement: Judgement::Denied(denied), .. }) => {
+                    ledger.denied(&denied, &event);
+                    Err(denied.refusal.into())
+                }
+                Ok(Ruled { judgement: Judgement::Allowed { .. }, .. }) => Err(refuse(unseen, &event, ledger)),
+                Err(unjudged) => self.unjudged(&unjudged, ledger).and(Err(Refusal::PolicyUnavailable)),
             },
         }
     }

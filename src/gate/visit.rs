@@ -15,11 +15,12 @@ use crate::deliver::{Answered, End, RunConflict};
 use crate::dialect::{self, Answer, Dialect};
 use crate::event::Event;
 use crate::limit::{Exceeded, Standings};
-use crate::listen::{Peer, Protocol};
+use crate::listen::{Peer, Protocol, Reply};
 use crate::observe::audit::{self, Audit, Decision, Record};
 use crate::observe::metrics::Metrics;
 use crate::policy::{Denied, GovernedBy};
 use crate::route::{self, Paths};
+use crate::source::Unjudged;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -137,6 +138,19 @@ impl Visit {
         tracing::error!(request_id = %self.voice.request_id, "a request ended in a panic; the process goes on");
         self.refuse(Refusal::Internal)
     }
+
+    /// An answer that is not the gate's own, as it is.
+    pub(super) fn pass(self, mut answer: Response<Reply>) -> Response<Reply> {
+        let Self { mut ledger, voice } = self;
+        let status = answer.status().as_u16();
+        ledger.record.status = Some(status);
+        ledger.write();
+        voice.standings.write(answer.headers_mut());
+        if let Ok(id) = HeaderValue::try_from(&*voice.request_id) {
+            answer.headers_mut().insert(REQUEST_ID, id);
+        }
+        answer
+    }
 }
 
 impl Voice {
@@ -176,6 +190,11 @@ impl Ledger {
         let place = place.map(|reference| format!("{}: ", reference.path)).unwrap_or_default();
         self.record.rule_kind = denied.why.word();
         self.record.rule = Some(format!("{place}{}", denied.why));
+    }
+
+    pub(super) fn unjudged(&mut self, unjudged: &Unjudged) {
+        self.record.rule_kind = "unavailable";
+        self.record.rule = Some(unjudged.to_string());
     }
 
     /// The exchange with the backend has ended.

@@ -10,7 +10,14 @@ use std::collections::BTreeSet;
 const MAX_READINGS: usize = 200;
 
 /// The paths that events are posted to, without what stands before and after them.
-const LINEAGE: [&str; 4] = ["/lineage", "/api/lineage", "/api/v1/lineage", "/api/v1/api/v1/lineage"];
+const LINEAGE: [&str; 6] = [
+    "/lineage",
+    "/api/lineage",
+    "/api/v1/lineage",
+    "/api/v1/api/v1/lineage",
+    "/v1/openlineage/lineage",
+    "/api/v1/openlineage/lineage",
+];
 
 type Step = fn(&[u8]) -> Vec<u8>;
 
@@ -53,6 +60,12 @@ pub(super) fn is_lineage(reading: &[u8]) -> bool {
     }
     let begins = |prefix: &str| lower.strip_prefix(prefix.as_bytes());
     LINEAGE.iter().filter_map(|path| begins(path)).any(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// What of a reading stands after a prefix, in any letter case.
+pub(super) fn after<'r>(reading: &'r [u8], prefix: &str) -> Option<&'r [u8]> {
+    let (head, rest) = reading.split_at_checked(prefix.len())?;
+    (head.eq_ignore_ascii_case(prefix.as_bytes()) && matches!(rest, [] | [b'/', ..])).then_some(rest)
 }
 
 /// Whether a pattern matches a whole path: `**` any run of characters, `*` any run without `/`.

@@ -62,6 +62,9 @@ pub enum Failure {
     /// The source failed, or was not asked; the text is for the operator.
     #[error("{0}")]
     Unavailable(String),
+    /// The source answered, and cannot decide this question: that says nothing about others.
+    #[error("{0}")]
+    Undecided(String),
 }
 
 /// What is known without asking.
@@ -151,6 +154,11 @@ impl Cache {
             settings,
             metrics,
         }))
+    }
+
+    /// Its bounds.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// What one caller's request may use, at this moment.
@@ -273,7 +281,7 @@ impl Inner {
                 self.allows.invalidate(&about.key);
             }
             Err(Failure::CallerUnauthenticated) => self.allows.invalidate(&about.key),
-            Err(Failure::Unavailable(_)) => {}
+            Err(Failure::Unavailable(_) | Failure::Undecided(_)) => {}
         }
     }
 
@@ -283,12 +291,15 @@ impl Inner {
             Ok(false) => "no",
             Err(Failure::CallerUnauthenticated) => "unauthenticated",
             Err(Failure::Unavailable(_)) => "unavailable",
+            Err(Failure::Undecided(_)) => "undecided",
         };
         Metrics::count(&self.metrics.questions, word);
         self.metrics.seconds.observe(took.as_secs_f64());
-        let Err(Failure::Unavailable(reason)) = end else {
-            self.breaker().answered();
-            return;
+        let reason = match end {
+            Ok(_) | Err(Failure::CallerUnauthenticated) => return self.breaker().answered(),
+            // It may be the question's fault: neither a sign of life nor one of death.
+            Err(Failure::Undecided(reason)) => return tracing::debug!(%reason, "a question cannot be decided"),
+            Err(Failure::Unavailable(reason)) => reason,
         };
         tracing::debug!(%reason, "a question to the policy source failed");
         if self.breaker().failed(caller, took, Instant::now()) {

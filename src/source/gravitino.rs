@@ -12,12 +12,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{self, GravitinoMode, Metalakes};
+use crate::config::{self, GravitinoFallback, GravitinoMode, Metalakes};
 use crate::policy::{ActiveRoles, ObjectType};
 use crate::upstream::{self, Error, Reader};
 
@@ -204,6 +205,27 @@ impl Gravitino {
         self.snapshots.load().get(metalake)
     }
 
+    /// The age of a snapshot from which its next reading must have failed.
+    pub fn overdue(&self) -> Duration {
+        2 * self.config.refresh.0 + self.config.timeout.0
+    }
+
+    /// Asks a question that a snapshot left open, if the configuration has it asked.
+    ///
+    /// # Errors
+    ///
+    /// See [`ask`](Self::ask).
+    pub async fn ask_rest(&self, asker: &Asker<'_>, question: &Question) -> Result<Answer, Trouble> {
+        match (self.config.mode, self.config.fallback) {
+            (GravitinoMode::Snapshot, GravitinoFallback::Refuse) => {
+                Err(self.undecided("what was read of it does not decide the question, and `fallback` is `refuse`"))
+            }
+            (GravitinoMode::Snapshot, GravitinoFallback::Probe) | (GravitinoMode::Probe, _) => {
+                self.ask(asker, question).await
+            }
+        }
+    }
+
     /// What the last snapshots could not read, for the operator.
     pub fn unreadable(&self) -> Vec<String> {
         self.snapshots.load().unreadable()
@@ -364,6 +386,12 @@ pub async fn probe(config: &config::Gravitino) -> Result<String, String> {
         Ok(Knowledge::Guarded) => Ok("answers: wants a caller's credential before it tells more".to_owned()),
         Ok(Knowledge::Unsafe(reason) | Knowledge::Unknown(reason)) => Err(reason),
         Err(trouble) => Err(trouble.to_string()),
+    }
+}
+
+impl std::fmt::Debug for Gravitino {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gravitino").field("host", &host(&self.config.url)).field("state", &self.state()).finish()
     }
 }
 

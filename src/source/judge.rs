@@ -80,7 +80,7 @@ struct Elsewhere<'a> {
     /// What snapshots say; nothing where they do not decide.
     snapshots: &'a (dyn Fn(&Inquiry<'_>) -> Option<bool> + Sync),
     /// Why nothing that was asked can be relied on, if so.
-    unusable: Option<String>,
+    unusable: Option<Arc<str>>,
     cache: &'a Cache,
 }
 
@@ -90,6 +90,11 @@ impl Source {
     pub fn new(files: Option<Arc<Files>>, gravitino: Option<(Arc<Gravitino>, bool)>, cache: Cache) -> Self {
         let remote = gravitino.map(|(gravitino, by_name)| Remote { gravitino, by_name, cache });
         Self { files, remote }
+    }
+
+    /// What policy files say; metalakes of remote sources are not in it.
+    pub fn world(&self) -> Arc<World> {
+        self.files.as_ref().map(|files| files.world()).unwrap_or_default()
     }
 
     /// Forgets what remote sources said. False if there are none.
@@ -109,7 +114,7 @@ impl Source {
     /// # Errors
     /// [`Unjudged`]: what is not known is never taken for a no.
     pub async fn judge(&self, ask: &Ask<'_>) -> Result<Ruled, Unjudged> {
-        let world = self.files.as_ref().map(|files| files.world()).unwrap_or_default();
+        let world = self.world();
         let Some(remote) = &self.remote else {
             let who = ask.identity();
             let judgement = policy::judge(&world, &who, ask.roles, ask.event, ask.facets);
@@ -117,16 +122,18 @@ impl Source {
         };
         let gravitino = &remote.gravitino;
         let unusable = match gravitino.state() {
-            State::Ready => None,
+            State::Ready(_) => None,
             State::NotYet(reason) | State::Unsafe(reason) => Some(reason),
         };
+        let stale = Cell::new(false);
         let elsewhere = Elsewhere {
             governs: &|role, namespace| remote.governs(&world, role, namespace),
-            snapshots: &|inquiry| remote.read(ask, inquiry),
+            snapshots: &|inquiry| remote.read(ask, inquiry, &stale),
             unusable,
             cache: &remote.cache,
         };
-        elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await
+        let ruled = elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await?;
+        Ok(Ruled { stale: ruled.stale || stale.get(), ..ruled })
     }
 }
 
@@ -141,24 +148,16 @@ impl Remote {
         self.gravitino.governs(namespace) && is_elsewhere(world, self.by_name, role, namespace)
     }
 
-    /// What a snapshot says, where it decides.
-    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>) -> Option<bool> {
+    /// What a snapshot says, where it decides and is not too old. `stale` is set where it should have been read anew.
+    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>, stale: &Cell<bool>) -> Option<bool> {
         let snapshot = self.gravitino.snapshot(inquiry.metalake)?;
-        let (kind, name) = match inquiry.about {
-            About::Member | About::RolesHeld => (ObjectType::Metalake, inquiry.metalake),
-            About::Visible { kind, name } => (kind, name),
-        };
-        let who = ask.identity();
-        if !snapshot.decides(&who, kind, name) {
+        let age = snapshot.read_at().elapsed();
+        if age >= self.cache.settings().stale_if_error {
             return None;
         }
-        let world = snapshot.world();
-        match inquiry.about {
-            About::RolesHeld => Some(policy::holds_roles(world, &who, ask.roles, inquiry.metalake)),
-            About::Member | About::Visible { .. } => {
-                policy::sees(world, &who, ask.roles, inquiry.metalake, (kind, name)).ok()
-            }
-        }
+        let answer = snapshot.answer(&ask.identity(), ask.roles, &question_about(inquiry))?;
+        stale.set(stale.get() || age > self.gravitino.overdue());
+        Some(answer == Answer::Yes)
     }
 }
 
@@ -195,7 +194,7 @@ impl Elsewhere<'_> {
                 Hearing::Judged(judgement) => return Ok(Ruled { judgement, stale: round.stale }),
                 Hearing::Open(open) => open,
             };
-            if let Some(reason) = round.failed.or_else(|| self.unusable.clone()) {
+            if let Some(reason) = round.failed.or_else(|| self.unusable.as_deref().map(str::to_owned)) {
                 return Err(Unjudged::Unavailable(reason));
             }
             let known = Round { failed: None, ..round };
@@ -280,11 +279,11 @@ impl Elsewhere<'_> {
             match end {
                 Ok(answer) => drop(round.settled.insert(about.key, answer)),
                 Err(Failure::CallerUnauthenticated) => return Err(Unjudged::CallerUnauthenticated),
-                Err(Failure::Unavailable(_)) if self.cache.serves_stale(&about) => {
+                Err(Failure::Unavailable(_) | Failure::Undecided(_)) if self.cache.serves_stale(&about) => {
                     round.settled.insert(about.key, true);
                     round.stale = true;
                 }
-                Err(Failure::Unavailable(reason)) => round.failed = Some(reason),
+                Err(Failure::Unavailable(reason) | Failure::Undecided(reason)) => round.failed = Some(reason),
             }
         }
         Ok(round)
@@ -314,14 +313,17 @@ impl Elsewhere<'_> {
 }
 
 fn owned(actor: &Actor, key: Key, inquiry: &Inquiry<'_>) -> (cache::About, Question) {
-    let metalake: Arc<str> = inquiry.metalake.into();
-    let about = cache::About { key, caller: actor.caller, metalake: Arc::clone(&metalake) };
-    let question = match inquiry.about {
+    let about = cache::About { key, caller: actor.caller, metalake: inquiry.metalake.into() };
+    (about, question_about(inquiry))
+}
+
+fn question_about(inquiry: &Inquiry<'_>) -> Question {
+    let metalake = inquiry.metalake.into();
+    match inquiry.about {
         About::Member => Question::Member { metalake },
         About::RolesHeld => Question::RolesHeld { metalake },
         About::Visible { kind, name } => Question::Visible { metalake, kind, name: name.into() },
-    };
-    (about, question)
+    }
 }
 
 /// A question to the server that outlives the request.
@@ -340,11 +342,12 @@ fn question_of(
             roles: &roles,
             subject: &subject,
         };
-        match gravitino.ask(&asker, &question).await {
+        match gravitino.ask_rest(&asker, &question).await {
             Ok(Answer::Yes) => Ok(true),
             Ok(Answer::No) => Ok(false),
             Err(Trouble::CallerUnauthenticated) => Err(Failure::CallerUnauthenticated),
             Err(Trouble::Unavailable(reason)) => Err(Failure::Unavailable(reason)),
+            Err(Trouble::Undecided(reason)) => Err(Failure::Undecided(reason)),
         }
     }
 }

@@ -71,5 +71,7 @@ async fn control_wants_its_token_and_shows_the_configuration_without_secrets() {
     let (status, config) = get(address, "/config", &[token]).await;
     assert_eq!(status, 200);
     assert!(config.contains("accepted.jsonl") && !config.contains("a-token-of"), "{config}");
+    assert_eq!(get(address, "/policy/invalidate", &[]).await.0, 401);
+    assert_eq!(get(address, "/policy/invalidate", &[token]).await.0, 405);
     assert_eq!(get(address, "/config", &[token, ("Origin", "http://evil.example")]).await.0, 403);
 }

@@ -22,6 +22,7 @@ mod issuers;
 mod limits;
 mod listeners;
 mod marquez;
+mod passthrough;
 mod reload;
 mod resend;
 mod support;

@@ -199,9 +199,9 @@ fn words_and_defaults_are_read() {
 fn the_redacted_configuration_shows_defaults_and_no_secret() {
     let text = "\
 listeners: [{ address: 127.0.0.1:8080 }]
-auth: { issuers: [{ issuer: a, audiences: [b], jwks: 'https://me:pass@idp/keys?api_key=deep' }] }
+auth: { issuers: [{ issuer: a, audiences: [b], jwks: 'https://me:hunter2@idp/keys?api_key=deep' }] }
 policy: { mode: off }
-upstreams: [{ name: u, kind: openlineage, url: 'http://:pass@store:5000', auth: { header: X-Key, file: key } }]
+upstreams: [{ name: u, kind: openlineage, url: 'http://:hunter2@store:5000', auth: { header: X-Key, file: key } }]
 ";
     let redacted = read_text(text).unwrap().redacted;
     assert_eq!(redacted["auth"]["issuers"][0]["jwks"], "https://idp/keys");
@@ -211,7 +211,7 @@ upstreams: [{ name: u, kind: openlineage, url: 'http://:pass@store:5000', auth: 
     assert_eq!(redacted["listeners"][0]["address"], "127.0.0.1:8080");
     assert_eq!(redacted["listeners"][0]["http1"]["idle_timeout"], "100s");
     let shown = redacted.to_string();
-    assert!(!shown.contains("pass") && !shown.contains("deep"), "{shown}");
+    assert!(!shown.contains("hunter2") && !shown.contains("deep"), "{shown}");
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct Record {
     pub rule_kind: &'static str,
     /// Whether a deny was only reported, and the request went on (`policy.mode: shadow`).
     pub shadow: bool,
+    /// Whether old answers of a policy source decided, since it failed.
+    pub stale: bool,
     /// Why the gate said no, if it did.
     pub refusal: Option<Refusal>,
     /// The upstream's configured name, once the event was given to it.
@@ -163,6 +165,7 @@ impl Record {
             rule: None,
             rule_kind: "none",
             shadow: false,
+            stale: false,
             refusal: None,
             upstream: None,
             outcome: None,
@@ -227,6 +230,7 @@ impl Serialize for Record {
             decision: self.decision.word(),
             rule: self.rule.as_deref().map(Text),
             shadow: self.shadow,
+            stale: self.stale,
             refusal: self.refusal.as_ref().map(refusal_word),
             refusal_detail: self.refusal.as_ref().and_then(refusal_detail).map(Text),
             upstream: self.upstream.as_deref().map(Text),
@@ -270,6 +274,8 @@ struct RecordView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Text<'a>>,
     shadow: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     refusal: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::Judgement;
 use super::super::privilege::ObjectType;
+use super::Judgement;
 use crate::event::Role;
 
 /// What the decision has to know of one caller, acting with its active roles, in one metalake.

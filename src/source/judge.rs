@@ -168,6 +168,14 @@ struct Look<'e> {
     ageing: Vec<(cache::About, Question)>,
 }
 
+/// What is noted while the evaluator looks.
+#[derive(Debug, Default)]
+struct Notes {
+    ageing: RefCell<Vec<(cache::About, Question)>>,
+    allows: Cell<u64>,
+    denials: Cell<u64>,
+}
+
 /// What the answers of a round came to.
 #[derive(Debug, Default)]
 struct Round {
@@ -205,20 +213,19 @@ impl Elsewhere<'_> {
     /// One run of the evaluator over what is known.
     fn look<'e>(&self, world: &'e World, ask: &Ask<'e>, actor: &Actor, settled: &HashMap<Key, bool>) -> Look<'e> {
         let view = self.cache.view(actor.caller);
-        let (ageing, hits) = (RefCell::default(), [Cell::new(0), Cell::new(0)]);
+        let notes = Notes::default();
         let answers = |inquiry: &Inquiry<'_>| {
             if self.unusable.is_some() {
                 return None;
             }
-            (self.snapshots)(inquiry).or_else(|| self.known(actor, inquiry, &view, settled, (&ageing, &hits)))
+            (self.snapshots)(inquiry).or_else(|| self.known(actor, inquiry, &view, settled, &notes))
         };
         let witness =
             policy::Witness { governs: &|role, namespace| (self.governs)(role, namespace), answers: &answers };
         let who = Identity { subject: &ask.caller.subject, groups: &ask.caller.groups };
         let hearing = policy::hear(world, (&who, ask.roles), ask.event, ask.facets, witness);
-        let [allows, denials] = hits;
-        self.cache.count_hits(allows.get(), denials.get());
-        Look { hearing, ageing: ageing.into_inner() }
+        self.cache.count_hits(notes.allows.get(), notes.denials.get());
+        Look { hearing, ageing: notes.ageing.into_inner() }
     }
 
     fn known(
@@ -227,7 +234,7 @@ impl Elsewhere<'_> {
         inquiry: &Inquiry<'_>,
         view: &View<'_>,
         settled: &HashMap<Key, bool>,
-        (ageing, [allows, denials]): (&RefCell<Vec<(cache::About, Question)>>, &[Cell<u64>; 2]),
+        notes: &Notes,
     ) -> Option<bool> {
         let key = actor.key(inquiry);
         if let Some(answer) = settled.get(&key) {
@@ -235,13 +242,13 @@ impl Elsewhere<'_> {
         }
         match view.known(&key, inquiry.metalake)? {
             Known::Denied => {
-                denials.update(|count| count + 1);
+                notes.denials.update(|count| count + 1);
                 Some(false)
             }
             Known::Allowed { ageing: is_ageing } => {
-                allows.update(|count| count + 1);
+                notes.allows.update(|count| count + 1);
                 if is_ageing {
-                    ageing.borrow_mut().push(owned(actor, key, inquiry));
+                    notes.ageing.borrow_mut().push(owned(actor, key, inquiry));
                 }
                 Some(true)
             }

@@ -210,7 +210,7 @@ impl<'w, 'a> Court<'w, 'a> {
     /// A dataset event outside metalakes has nothing but its dataset to be judged by; an event with neither is refused.
     pub(super) fn rule_on_event(&mut self) -> Ruling<'w> {
         match (self.home, &self.event.job) {
-            (Home::Metalake(land), _) => self.member(land).err().unwrap_or(Ruling::Member(land.name())),
+            (Home::Metalake(land), _) => self.member(land).err().unwrap_or_else(|| Ruling::Member(land.name())),
             (Home::Rules, Some(_)) => Ruling::Rule(self.applicable().job(), "job"),
             (Home::Rules, None) if self.event.references.iter().any(|reference| reference.role == Role::Output) => {
                 Ruling::NotJudged
@@ -276,7 +276,7 @@ impl<'w, 'a> Court<'w, 'a> {
     fn rule_on_dataset(&mut self, reference: &'w Reference, role: Role) -> Ruling<'w> {
         let land = match self.home {
             Home::Metalake(home) if home.name() == &*reference.namespace => home,
-            Home::Metalake(home) => return self.member(home).err().unwrap_or(Ruling::Foreign(home.name())),
+            Home::Metalake(home) => return self.member(home).err().unwrap_or_else(|| Ruling::Foreign(home.name())),
             Home::Rules => match self.land(reference.role, &reference.namespace) {
                 Some(land) => land,
                 None => return self.rule_by_namespace(reference, role),
@@ -293,7 +293,7 @@ impl<'w, 'a> Court<'w, 'a> {
     /// A facet's job in a metalake needs membership of it; elsewhere it must be one that the caller may run.
     fn rule_on_facet_job(&mut self, reference: &'w Reference) -> Ruling<'w> {
         if let Some(land) = self.land(reference.role, &reference.namespace) {
-            return self.member(land).err().unwrap_or(Ruling::Member(land.name()));
+            return self.member(land).err().unwrap_or_else(|| Ruling::Member(land.name()));
         }
         let about = self.world.rules.about(self.who, &reference.namespace, &reference.name);
         Ruling::Rule(about.job(), "facet")

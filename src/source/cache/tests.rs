@@ -417,7 +417,7 @@ fn keys_differ_by_everything_that_a_source_may_decide_by() {
         let roles = ActiveRoles::parse(Some(roles)).unwrap();
         keys.push(Actor::new(&base, &roles).key(&inquiry(table)));
     }
-    let renewed = crate::auth::Caller { token_id: "u".into(), ..base.clone() };
+    let renewed = crate::auth::Caller { token_id: "u".into(), ..base };
     assert_eq!(actor_of(&renewed).key(&inquiry(table)), keys[0], "a renewed token is the same caller");
     for (at, key) in keys.iter().enumerate() {
         assert!(!keys[..at].contains(key), "{at}");

@@ -206,10 +206,13 @@ fn outcome(ruled: &Result<Ruled, Unjudged>) -> &'static str {
 const ORDERS: (Role, &str, &str) = (Role::Input, "demo", "lake.sales.orders");
 const SALARIES: (Role, &str, &str) = (Role::Output, "demo", "lake.sales.salaries");
 
+/// Caller, its active roles, what the event names, the outcome, and what is asked.
+type Row<'a> = (&'a str, &'a str, &'a [(Role, &'a str, &'a str)], &'a str, &'a [&'a str]);
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_that_cannot_change_the_answer() {
     let member = "member demo";
-    let rows: [(&str, &str, &[(Role, &str, &str)], &str, &[&str]); 11] = [
+    let rows: [Row<'_>; 11] = [
         ("alice", "ALL", &[], "allowed", &[member]),
         ("alice", "ALL", &[ORDERS], "allowed", &[member, "table lake.sales.orders"]),
         ("alice", "ALL", &[ORDERS, ORDERS], "allowed", &[member, "table lake.sales.orders"]),

@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Check, Described, Readiness, control, health};
 use crate::auth::{self, Authenticator};
-use crate::config::{Address, Config, EventTime, Fault, Listener, Metalakes, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind};
+use crate::config::{
+    Address, Config, EventTime, Fault, Listener, Metalakes, PolicyMode, Symlinks, UpstreamAuth, UpstreamKind,
+};
 use crate::deliver::{self, Deliverer};
 use crate::dialect::Dialect;
 use crate::event::body::{Bounds, Memory};
@@ -191,11 +193,8 @@ impl App {
         }
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
         described.push(Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker()));
-        let state = health::State {
-            readiness: Arc::clone(&readiness),
-            metrics: Arc::clone(&observer.metrics),
-            described,
-        };
+        let state =
+            health::State { readiness: Arc::clone(&readiness), metrics: Arc::clone(&observer.metrics), described };
         let serving = health::serve(sockets.health, Arc::new(state), counters.admin.clone(), pages.clone());
         tasks.push(tokio::spawn(serving));
         if let Some((bound, state)) = sockets.admin {

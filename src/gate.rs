@@ -402,7 +402,9 @@ impl Gate {
 
     /// What the backend says of the caller's own credential is news of the caller, and of nobody else.
     fn heed(&self, caller: &Caller, outcome: &Outcome) {
-        if let (Outcome::CallerUnauthenticated | Outcome::CallerForbidden, Some(source)) = (outcome, &self.policy.source) {
+        if let (Outcome::CallerUnauthenticated | Outcome::CallerForbidden, Some(source)) =
+            (outcome, &self.policy.source)
+        {
             source.forget_caller(caller);
         }
     }
@@ -411,7 +413,12 @@ impl Gate {
         visit.stand(self.limits.charge(point, subject, cost, Instant::now()))
     }
 
-    async fn deliver(self: &Arc<Self>, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
+    async fn deliver(
+        self: &Arc<Self>,
+        admitted: Admitted,
+        forwarded: Forwarded,
+        visit: Visit,
+    ) -> Response<Full<Bytes>> {
         let Admitted { event, caller, reservation, passage, received } = admitted;
         if let Passage::Drop(why) = passage {
             return visit.skip(Outcome::NoEffect(why));

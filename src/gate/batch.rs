@@ -200,7 +200,12 @@ impl Gate {
         Ok(())
     }
 
-    async fn deliver_batch(self: &Arc<Self>, admitted: Admitted, forwarded: Forwarded, visit: Visit) -> Response<Full<Bytes>> {
+    async fn deliver_batch(
+        self: &Arc<Self>,
+        admitted: Admitted,
+        forwarded: Forwarded,
+        visit: Visit,
+    ) -> Response<Full<Bytes>> {
         let Admitted { entries, caller, reservation, received } = admitted;
         let reservation = Arc::new(reservation);
         let mut ends = Vec::with_capacity(entries.len());

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderValue;
 use tokio::time::Instant;
@@ -18,7 +19,7 @@ use super::gravitino::{Answer, Asker, Gravitino, Question, State, Trouble};
 use crate::auth::Caller;
 use crate::config::FacetReferences;
 use crate::event::{Event, Role};
-use crate::policy::{self, About, ActiveRoles, Governance, Hearing, Identity, Inquiry, Judgement, ObjectType, World};
+use crate::policy::{self, About, ActiveRoles, Governance, Hearing, Identity, Inquiry, Judgement, World};
 
 /// All policy sources of a gate.
 #[derive(Debug)]
@@ -125,7 +126,7 @@ impl Source {
             State::Ready(_) => None,
             State::NotYet(reason) | State::Unsafe(reason) => Some(reason),
         };
-        let stale = Cell::new(false);
+        let stale = AtomicBool::new(false);
         let elsewhere = Elsewhere {
             governs: &|role, namespace| remote.governs(&world, role, namespace),
             snapshots: &|inquiry| remote.read(ask, inquiry, &stale),
@@ -133,7 +134,7 @@ impl Source {
             cache: &remote.cache,
         };
         let ruled = elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await?;
-        Ok(Ruled { stale: ruled.stale || stale.get(), ..ruled })
+        Ok(Ruled { stale: ruled.stale || stale.into_inner(), ..ruled })
     }
 }
 
@@ -149,14 +150,14 @@ impl Remote {
     }
 
     /// What a snapshot says, where it decides and is not too old. `stale` is set where it should have been read anew.
-    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>, stale: &Cell<bool>) -> Option<bool> {
+    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>, stale: &AtomicBool) -> Option<bool> {
         let snapshot = self.gravitino.snapshot(inquiry.metalake)?;
         let age = snapshot.read_at().elapsed();
         if age >= self.cache.settings().stale_if_error {
             return None;
         }
         let answer = snapshot.answer(&ask.identity(), ask.roles, &question_about(inquiry))?;
-        stale.set(stale.get() || age > self.gravitino.overdue());
+        stale.fetch_or(age > self.gravitino.overdue(), Ordering::Relaxed);
         Some(answer == Answer::Yes)
     }
 }

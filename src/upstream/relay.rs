@@ -9,8 +9,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::connect::Connector;
+use super::contract::Contract;
 use super::credential::Material;
-use super::http::{Contract, Failure};
+use super::http::Failure;
 use super::{Error, endpoint::Endpoint, tls};
 use crate::answer::Outcome;
 use crate::config;

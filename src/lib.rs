@@ -14,6 +14,9 @@
 //! its own error, which `answer` turns into a `Refusal`; none reaches back, and only `dialect` knows HTTP status codes.
 //! `policy`, `answer`, `dialect`, `event::scan` and the arithmetic of `limit` do no I/O and read no clock.
 
+#[cfg(test)]
+extern crate self as lineage_gate;
+
 pub mod cli;
 
 pub mod app;

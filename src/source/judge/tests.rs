@@ -11,7 +11,7 @@ use super::super::cache::{Metrics, Settings};
 use super::*;
 use crate::event::{DatasetType, JobName, Kind, Reference};
 use crate::policy::file::{Format, parse};
-use crate::policy::{Denied, GovernedBy, Refused, Why, compile};
+use crate::policy::{Denied, GovernedBy, ObjectType, Refused, Why, compile};
 
 const SETTINGS: Settings = Settings {
     fresh: Duration::from_secs(10),
@@ -72,6 +72,7 @@ fn event(job: &str, references: &[(Role, &str, &str)]) -> Event {
         producer: String::new(),
         schema_url: String::new(),
         deleted_facets: Vec::new(),
+        data_sources: Vec::new(),
         references: references.collect(),
     }
 }
@@ -149,7 +150,7 @@ impl Bench {
         let elsewhere = Elsewhere {
             governs: &|_, namespace| self.server.is_metalake(namespace),
             snapshots: &|_| None,
-            unusable: self.unusable.clone(),
+            unusable: self.unusable.as_deref().map(Arc::from),
             cache: &self.cache,
         };
         elsewhere.judge(&self.files, &ask, |question| self.answer(caller, question)).await

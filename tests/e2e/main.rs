@@ -18,6 +18,7 @@ mod delivery;
 mod dialects;
 mod drain;
 mod edits;
+mod gravitino;
 mod issuers;
 mod limits;
 mod listeners;

@@ -3,4 +3,6 @@
 pub(crate) mod client;
 pub(crate) mod events;
 pub(crate) mod gate;
+pub(crate) mod gravitino;
 pub(crate) mod upstream;
+pub(crate) mod worlds;

@@ -87,6 +87,25 @@ pub(crate) async fn http2(address: SocketAddr, ca: &Path, request: Request<Full<
     reply(response).await
 }
 
+/// An HTTP/2 connection that takes many requests.
+#[derive(Clone)]
+pub(crate) struct Line(conn::http2::SendRequest<Full<Bytes>>);
+
+impl Line {
+    pub(crate) async fn open(address: SocketAddr, ca: &Path) -> Self {
+        let io = TokioIo::new(tls(address, ca, b"h2").await);
+        let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        Self(sender)
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
+        let mut sender = self.0.clone();
+        sender.ready().await.unwrap();
+        reply(sender.send_request(request).await.unwrap()).await
+    }
+}
+
 /// Sends these bytes over TLS and reads until the gate closes.
 pub(crate) async fn raw(address: SocketAddr, ca: &Path, bytes: &[u8]) -> String {
     exchange(tls(address, ca, b"http/1.1").await, bytes).await

@@ -192,6 +192,13 @@ impl Recorded {
         let roles = if self.version == Version::Main { roles } else { &ActiveRoles::All };
         let sees = |kind, name: &str| self.sees(at, roles, kind, name);
         let (user, _) = self.caller(at);
+        if let ActiveRoles::Named(named) = roles {
+            let held = self.visible_roles(at);
+            if let Some(missing) = named.iter().find(|name| !held.iter().any(|held| **held == ***name)) {
+                let message = format!("User '{user}' cannot assume active role(s) that are not held: [{missing}]");
+                return (403, json!({ "code": 1008, "type": "ForbiddenException", "message": message }));
+            }
+        }
         let catalog = name.split('.').next().expect("a catalog");
         let below = kind != ObjectType::Catalog && kind != ObjectType::Metalake;
         let owns_metalake = sees(ObjectType::Role, "no such role") && self.value["owner"]["user"] == user.as_str();

@@ -12,6 +12,7 @@ use crate::observe::log::{self, Format, Log};
 mod check;
 mod demo;
 mod explain;
+mod parity;
 mod run;
 mod schema;
 mod token;
@@ -34,6 +35,8 @@ enum Command {
     Schema(schema::Args),
     /// Say what the policy decides about each reference of an event, and by which rule.
     Explain(explain::Args),
+    /// Compare the gate's verdicts with those of a live Gravitino server.
+    Parity(parity::Args),
     /// Show the whole gate at work, with keys made on the spot.
     Demo(demo::Args),
     /// Make a development key and print a token signed with it.
@@ -61,9 +64,12 @@ impl Cli {
     pub fn start_log(&self) -> Result<Log, log::Error> {
         match &self.command {
             Command::Run(_) => log::init(Format::Json),
-            Command::Check(_) | Command::Schema(_) | Command::Explain(_) | Command::Demo(_) | Command::Token(_) => {
-                log::init(Format::Text)
-            }
+            Command::Check(_)
+            | Command::Schema(_)
+            | Command::Explain(_)
+            | Command::Parity(_)
+            | Command::Demo(_)
+            | Command::Token(_) => log::init(Format::Text),
         }
     }
 
@@ -74,6 +80,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Schema(args) => schema::run(&args),
             Command::Explain(args) => explain::run(&args),
+            Command::Parity(args) => parity::run(&args),
             Command::Demo(args) => demo::run(&args),
             Command::Token(args) => args.run().map(|()| Exit::Done),
         };

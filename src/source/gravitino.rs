@@ -180,6 +180,15 @@ impl Gravitino {
         }
     }
 
+    /// Finds out what the server can do and, in `snapshot` mode, reads it, once and without tasks: for commands that end.
+    pub async fn read_once(&self) -> State {
+        self.try_once().await;
+        if self.config.mode == GravitinoMode::Snapshot {
+            self.read_all().await;
+        }
+        self.state()
+    }
+
     /// What is known of the server. In `snapshot` mode it is ready only once a snapshot was read.
     pub fn state(&self) -> State {
         let state = self.knowledge.load().state();

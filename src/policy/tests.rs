@@ -13,6 +13,7 @@ use super::{ActiveRoles, Denied, Identity, Judgement, Refused, Source, World, co
 mod aliases;
 mod demo;
 mod events;
+mod naive;
 mod namespaces;
 mod properties;
 mod scale;

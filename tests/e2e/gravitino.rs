@@ -274,9 +274,103 @@ async fn a_change_of_grants_holds_in_time_while_events_flow() {
             };
             let (lost, new) = tokio::join!(until(&gate, &line, lost, gone), until(&gate, &line, new, come));
             assert!(lost <= holds + slack && new <= holds + slack, "{mode:?} {round}: {lost:?} {new:?}");
-            // A caller whose next request comes only after the change is told at once.
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_holds_for_a_caller_that_comes_back_much_later() {
+    let catalog = Catalog::start(world_where(&["grace", "heidi"])).await;
+    let gate = before(&catalog, Mode::Probe, ", cache: { fresh: 1s, denied: 500ms, stale_if_error: 60s }").await;
+    let line = Line::open(gate.address, &gate.ca()).await;
+    until(&gate, &line, "heidi", [201, 201]).await;
+    catalog.change(world_where(&["grace"]));
+    let changed = Instant::now();
+    while changed.elapsed() < Duration::from_millis(1_100) {
+        until(&gate, &line, "grace", [201, 201]).await;
+    }
+    // Its first answer is already the new one.
+    until(&gate, &line, "heidi", [403, 403]).await;
+}
+
+/// The golden world, in which nobody may read these roles.
+fn world_hiding(roles: &[&str]) -> Vec<Arc<Recorded>> {
+    let mut world = Recorded::new(golden().0.value.clone(), Version::Main);
+    world.hidden_roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    vec![Arc::new(world)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_snapshot_leaves_open_is_asked_or_refused_and_named() {
+    let catalog = Catalog::start(world_hiding(&["one_table"])).await;
+    let event = || run_in("demo", &["lake.sales.orders"], &[]).to_string();
+    let gate = before(&catalog, Mode::Snapshot, "").await;
+    assert_eq!(gate.event("grace", "/api/lineage", event()).await.status.as_u16(), 201, "the server is asked");
+    let policy = catalog.read_whole("1s, fallback: refuse", "");
+    let gate = Setup::new().write("service.token", SERVICE_TOKEN).policy(&policy).start().await;
+    assert!(gate.app.readiness().wait().await);
+    let answer = gate.event("grace", "/api/lineage", event()).await;
+    assert_eq!(answer.status.as_u16(), 503, "{}", answer.text());
+    assert!(gate.audit_of(&answer).await["rule"].as_str().unwrap().contains("`fallback` is `refuse`"));
+    assert_eq!(gate.event("alice", "/api/lineage", event()).await.status.as_u16(), 201, "alice's roles are known");
+    let (_, page) = gate.page("/readyz?verbose").await;
+    assert!(page.contains("metalake demo: role one_table"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_answers_serve_while_the_server_fails_and_are_marked() {
+    let catalog = Catalog::start(vec![golden().0]).await;
+    let gate = before(&catalog, Mode::Probe, ", cache: { fresh: 200ms, stale_if_error: 60s }").await;
+    let event = || run_in("demo", &["lake.sales.orders"], &[]).to_string();
+    assert_eq!(gate.event("alice", "/api/lineage", event()).await.status.as_u16(), 201);
+    catalog.trouble(Some(&reply(503, "", "")));
+    let began = Instant::now();
+    loop {
+        let answer = gate.event("alice", "/api/lineage", event()).await;
+        assert_eq!(answer.status.as_u16(), 201, "{}", answer.text());
+        if gate.audit_of(&answer).await["stale"] == true {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "never marked");
+    }
+    let unknown = run_in("demo", &["lake.sales.customers"], &[]).to_string();
+    assert_eq!(gate.event("alice", "/api/lineage", unknown).await.status.as_u16(), 503, "nothing old is known of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_names_in_a_metalake_of_the_server_are_unseen() {
+    let catalog = Catalog::start(vec![golden().0]).await;
+    let mut event = run_in("demo", &["lake.sales.orders"], &[]);
+    event["inputs"][0]["facets"] = json!({ "symlinks": { "_producer": "p", "_schemaURL": "s",
+        "identifiers": [{ "namespace": "demo", "name": "lake.sales.customers", "type": "TABLE" }] } });
+    for (symlinks, status) in [("drop_unseen", 201), ("deny_unseen", 403)] {
+        let upstream = format!("{{ name: archive, kind: file, path: accepted.jsonl, symlinks: {symlinks} }}");
+        let gate = Setup::new().policy(&catalog.probed("")).upstream(&upstream).start().await;
+        assert!(gate.app.readiness().wait().await);
+        let answer = gate.event("alice", "/api/lineage", event.to_string()).await;
+        assert_eq!(answer.status.as_u16(), status, "{symlinks}: {}", answer.text());
+        let kept = gate.accepted().iter().any(|event| event.to_string().contains("lake.sales.customers"));
+        assert!(!kept, "{symlinks}");
+        catalog.trouble(Some(&reply(503, "", "")));
+        let answer = gate.event("judy", "/api/lineage", event.to_string()).await;
+        assert_eq!(answer.status.as_u16(), 503, "{symlinks}: {}", answer.text());
+        catalog.trouble(None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_of_a_batch_is_judged_by_the_server() {
+    let catalog = Catalog::start(vec![golden().0]).await;
+    let gate = before(&catalog, Mode::Probe, "").await;
+    let [seen, unseen] = ["lake.sales.orders", "lake.hr.salaries"].map(|name| run_in("demo", &[name], &[]));
+    let answer = gate.event("alice", "/api/v1/lineage/batch", json!([seen, unseen]).to_string()).await;
+    assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
+    assert_eq!(gate.accepted(), [seen]);
+    catalog.trouble(Some(&reply(503, "", "")));
+    let new = run_in("demo", &["lake.sales.customers"], &[]);
+    let answer = gate.event("alice", "/api/v1/lineage/batch", json!([new]).to_string()).await;
+    assert!(answer.text().contains("503") || answer.status.as_u16() == 503, "{}: {}", answer.status, answer.text());
+    assert_eq!(gate.accepted().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,7 @@ mod issuers;
 mod limits;
 mod listeners;
 mod marquez;
+mod parity;
 mod passthrough;
 mod reload;
 mod resend;

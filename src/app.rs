@@ -26,15 +26,14 @@ use crate::passthrough::Passthrough;
 use crate::reload::{self, Target, Trigger};
 use crate::route::Paths;
 use crate::source::cache::{self, Cache};
-use crate::source::gravitino::{self, Gravitino, State};
+use crate::source::gravitino::{self, Gravitino};
 use crate::source::{Files, Source};
 use crate::upstream::{Lookup, ResolvesBy, Upstream};
 
+mod source;
+
 /// Pause between two looks whether the keys of all issuers have come.
 const KEYS_POLL: Duration = Duration::from_millis(50);
-
-/// Pause between two looks whether the policy source can decide.
-const POLICY_POLL: Duration = Duration::from_millis(50);
 
 /// Pause between two clean-ups of limit keys.
 const LIMIT_SWEEP: Duration = Duration::from_secs(10);
@@ -109,8 +108,8 @@ pub fn check(config: &Config) -> Vec<Fault> {
     let unusable = keys.err().unwrap_or_default();
     let unusable = unusable.iter().filter(|fault| !matches!(fault, auth::Fault::Meaning { .. }));
     faults.extend(unusable.map(Fault::from));
-    faults.extend(policy_files(config).err().unwrap_or_default());
-    faults.extend(gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
+    faults.extend(source::files(config).err().unwrap_or_default());
+    faults.extend(source::gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
     for settings in config.upstreams.iter().filter(|settings| settings.kind != UpstreamKind::File) {
         let error = Upstream::new(settings).err();
         faults.extend(error.map(|error| Fault::new("upstreams[0]", error.to_string())));
@@ -188,8 +187,8 @@ impl App {
         if let Some(gravitino) = gravitino {
             gravitino.spawn(&helpers);
             let check = readiness.register("policy of Gravitino");
-            tasks.push(tokio::spawn(announce_policy(Arc::clone(&gravitino), check, helpers.clone())));
-            described.extend(describe(&gravitino));
+            tasks.push(tokio::spawn(source::announce(Arc::clone(&gravitino), check, helpers.clone())));
+            described.extend(source::describe(&gravitino));
         }
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
         described.push(Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker()));
@@ -267,8 +266,8 @@ impl Loaded {
         let limits = Limits::new(&config.limits, &counters.limit)
             .map(Arc::new)
             .map_err(|found| faults.extend(found.into_iter().map(|fault| Fault::new("limits", fault))));
-        let files = policy_files(config).unwrap_or_else(|found| keep(&mut faults, found));
-        let gravitino = gravitino(config, &counters.gravitino).unwrap_or_else(|found| keep(&mut faults, found));
+        let files = source::files(config).unwrap_or_else(|found| keep(&mut faults, found));
+        let gravitino = source::gravitino(config, &counters.gravitino).unwrap_or_else(|found| keep(&mut faults, found));
         let audit = Audit::open(&config.audit, counters.audit.clone())
             .map_err(|error| faults.push(Fault::new("audit.output", error.to_string())));
         let plan = edit_plan(config).map_err(|found| faults.extend(found));
@@ -411,53 +410,6 @@ fn passthroughs(config: &Config) -> Result<Vec<Option<Passthrough>>, Vec<Fault>>
         }
     }
     if faults.is_empty() { Ok(all) } else { Err(faults) }
-}
-
-fn policy_files(config: &Config) -> Result<Option<Arc<Files>>, Vec<Fault>> {
-    let Some(path) = config.policy.files.as_ref().filter(|_| config.policy.mode != PolicyMode::Off) else {
-        return Ok(None);
-    };
-    let loaded = Files::load(path).map(|files| Some(Arc::new(files)));
-    loaded.map_err(|faults| faults.iter().map(|fault| Fault::told(&fault.to_string())).collect())
-}
-
-/// A server that is asked, where the policy is looked at at all.
-fn gravitino(config: &Config, metrics: &gravitino::Metrics) -> Result<Option<Arc<Gravitino>>, Vec<Fault>> {
-    let Some(settings) = config.policy.gravitino.as_ref().filter(|_| config.policy.mode != PolicyMode::Off) else {
-        return Ok(None);
-    };
-    let gravitino = Gravitino::new(settings, metrics.clone());
-    let gravitino = gravitino.map_err(|error| vec![Fault::new("policy.gravitino", error.to_string())])?;
-    Ok(Some(Arc::new(gravitino)))
-}
-
-/// What is known of the server, and what it does not tell.
-fn describe(gravitino: &Arc<Gravitino>) -> [Described; 2] {
-    let (state, unreadable) = (Arc::clone(gravitino), Arc::clone(gravitino));
-    let state = move || match state.state() {
-        State::Ready(known) if known.version.is_empty() => "ready: it tells more to the first caller".to_owned(),
-        State::Ready(known) => format!("ready: {known}"),
-        State::NotYet(reason) => format!("waiting: {reason}"),
-        State::Unsafe(reason) => format!("unsafe, so that all events are refused: {reason}"),
-    };
-    let unreadable = move || match unreadable.unreadable() {
-        all if all.is_empty() => "nothing".to_owned(),
-        all => all.join("; "),
-    };
-    [
-        Described::new("policy source Gravitino".to_owned(), state),
-        Described::new("unreadable in Gravitino".to_owned(), unreadable),
-    ]
-}
-
-/// Makes `/readyz` good once the server can decide. An unsafe one never does: no event would pass.
-async fn announce_policy(gravitino: Arc<Gravitino>, check: Check, shutdown: CancellationToken) {
-    while !matches!(gravitino.state(), State::Ready(_)) {
-        if shutdown.run_until_cancelled(tokio::time::sleep(POLICY_POLL)).await.is_none() {
-            return;
-        }
-    }
-    check.ready();
 }
 
 fn upstream(config: &Config) -> Result<(Arc<Upstream>, &crate::config::Upstream), Vec<Fault>> {

@@ -18,7 +18,7 @@ use http_body_util::Full;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-use crate::answer::{Challenge, Outcome, Refusal};
+use crate::answer::{Outcome, Refusal};
 use crate::auth::{Authenticator, Caller};
 use crate::config::{BatchPolicy, FacetReferences, PolicyMode};
 use crate::deliver::Deliverer;
@@ -30,12 +30,13 @@ use crate::limit::{Cost, Limits, Point, Subject};
 use crate::listen::{Body, Peer, Reply, caught};
 use crate::observe::audit::{self, EventPart};
 use crate::passthrough::{Passthrough, Way};
-use crate::policy::{ActiveRoles, GovernedBy, Judgement};
+use crate::policy::{ActiveRoles, GovernedBy};
 use crate::route::{self, Endpoint, Paths, Payload};
-use crate::source::{Ask, Ruled, Source, Unjudged};
+use crate::source::Source;
 use crate::upstream::protect::{Passage, Protection};
 use crate::upstream::{self, Delivery};
 
+use self::verdict::Petitioner;
 use self::visit::{Ledger, Visit};
 
 pub use self::edits::Edits;
@@ -43,6 +44,7 @@ pub use self::visit::Observer;
 
 mod batch;
 mod edits;
+mod verdict;
 mod visit;
 
 const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
@@ -135,15 +137,6 @@ struct Arrival {
     head: Parts,
     client: Option<IpAddr>,
     at: Instant,
-}
-
-/// Who has an event judged: with what it asks, and until when there must be a judgement.
-struct Petitioner<'a> {
-    caller: &'a Arc<Caller>,
-    roles: &'a ActiveRoles,
-    authorization: Option<&'a HeaderValue>,
-    active_roles: Option<&'a HeaderValue>,
-    deadline: Instant,
 }
 
 impl Entrance {
@@ -259,20 +252,6 @@ impl Arrival {
     }
 }
 
-impl Petitioner<'_> {
-    fn ask<'a>(&'a self, event: &'a Event, facets: FacetReferences) -> Ask<'a> {
-        Ask {
-            caller: self.caller,
-            authorization: self.authorization,
-            roles: self.roles,
-            active_roles: self.active_roles,
-            event,
-            facets,
-            deadline: self.deadline,
-        }
-    }
-}
-
 impl Gate {
     async fn identify(&self, arrival: &Arrival, visit: &mut Visit) -> Result<(Arc<Caller>, ActiveRoles), Refusal> {
         let began = Instant::now();
@@ -333,80 +312,6 @@ impl Gate {
         self.edits.metrics.observe(&edited.tally);
         ledger.record.edits = edited.tally.clone();
         ledger.record.event = Some(EventPart::of(&edited.event, self.observer.audit.max_datasets()));
-    }
-
-    async fn judge(
-        &self,
-        event: &Event,
-        petitioner: &Petitioner<'_>,
-        client: Option<IpAddr>,
-        visit: &mut Visit,
-    ) -> Result<(), Refusal> {
-        let began = Instant::now();
-        let verdict = self.verdict(event, petitioner, &mut visit.ledger).await;
-        visit.ledger.record.stages.policy = Some(began.elapsed());
-        let governed_by = verdict?;
-        let (metalake, namespace) = governor(&governed_by, event);
-        let subject = Subject { peer: client, caller: Some(petitioner.caller), metalake, namespace };
-        self.charge(Point::Judged, &subject, &cost(event), visit)
-    }
-
-    /// Asks the policy, and notes its answer. What governs an event that is only let through is nothing.
-    async fn verdict(
-        &self,
-        event: &Event,
-        petitioner: &Petitioner<'_>,
-        ledger: &mut Ledger,
-    ) -> Result<GovernedBy, Refusal> {
-        let Some(source) = self.policy.source.as_ref().filter(|_| self.policy.mode != PolicyMode::Off) else {
-            return Ok(GovernedBy::Nothing);
-        };
-        let judgement = match source.judge(&petitioner.ask(event, self.policy.facets)).await {
-            Ok(Ruled { judgement, stale }) => {
-                ledger.record.stale |= stale;
-                judgement
-            }
-            Err(unjudged) => return self.unjudged(&unjudged, ledger).map(|()| GovernedBy::Nothing),
-        };
-        match judgement {
-            Judgement::Allowed { governed_by } => {
-                ledger.allowed(&governed_by);
-                Ok(governed_by)
-            }
-            Judgement::Denied(denied) => {
-                ledger.denied(&denied, event);
-                if self.policy.mode == PolicyMode::Shadow {
-                    ledger.record.shadow = true;
-                    return Ok(GovernedBy::Nothing);
-                }
-                Err(denied.refusal.into())
-            }
-        }
-    }
-
-    /// A policy that only reports refuses nobody, also where it is not known.
-    fn unjudged(&self, unjudged: &Unjudged, ledger: &mut Ledger) -> Result<(), Refusal> {
-        ledger.unjudged(unjudged);
-        if self.policy.mode == PolicyMode::Shadow {
-            ledger.record.shadow = true;
-            return Ok(());
-        }
-        Err(match unjudged {
-            Unjudged::CallerUnauthenticated => {
-                let reason = "the token is not accepted by the metadata server";
-                Refusal::Unauthenticated(Challenge { token_sent: true, reason })
-            }
-            Unjudged::Unavailable(_) => Refusal::PolicyUnavailable,
-        })
-    }
-
-    /// What the backend says of the caller's own credential is news of the caller, and of nobody else.
-    fn heed(&self, caller: &Caller, outcome: &Outcome) {
-        if let (Outcome::CallerUnauthenticated | Outcome::CallerForbidden, Some(source)) =
-            (outcome, &self.policy.source)
-        {
-            source.forget_caller(caller);
-        }
     }
 
     fn charge(&self, point: Point, subject: &Subject<'_>, cost: &Cost, visit: &mut Visit) -> Result<(), Refusal> {

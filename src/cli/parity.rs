@@ -61,7 +61,7 @@ struct Caller {
 /// The gate's side.
 enum Side {
     Files(Files),
-    Snapshot(Gravitino),
+    Snapshot(Box<Gravitino>),
 }
 
 #[derive(Debug, Default)]
@@ -166,7 +166,7 @@ async fn side(args: &Args) -> anyhow::Result<Side> {
     };
     let gravitino = Gravitino::new(&settings(args, GravitinoMode::Snapshot, auth)?, Metrics::default())?;
     match gravitino.read_once().await {
-        State::Ready(_) => Ok(Side::Snapshot(gravitino)),
+        State::Ready(_) => Ok(Side::Snapshot(Box::new(gravitino))),
         State::NotYet(reason) | State::Unsafe(reason) => Err(anyhow::anyhow!("no snapshot: {reason}")),
     }
 }
@@ -189,7 +189,7 @@ fn targets(args: &Args, texts: &[String]) -> anyhow::Result<Vec<Question>> {
 
 /// Files are named from where the questions lie.
 fn credential(questions: &Path, file: &Path) -> anyhow::Result<HeaderValue> {
-    let file = questions.parent().unwrap_or(Path::new("")).join(file);
+    let file = questions.parent().unwrap_or_else(|| Path::new("")).join(file);
     let value = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let value = value.trim();
     let value = if value.contains(' ') { value.to_owned() } else { format!("Bearer {value}") };

@@ -29,8 +29,9 @@ use crate::policy::GovernedBy;
 use crate::upstream::protect::Passage;
 use crate::upstream::{self, Delivery};
 
+use super::verdict::Petitioner;
 use super::visit::{Ledger, Visit};
-use super::{Arrival, Entrance, Forwarded, Gate, PARSED_AT_ONCE, Petitioner, cost, governor};
+use super::{Arrival, Entrance, Forwarded, Gate, PARSED_AT_ONCE, cost, governor};
 
 /// Events that are judged before other requests get their turn.
 const JUDGED_AT_ONCE: usize = 32;

@@ -13,8 +13,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::verdict::Petitioner;
 use super::visit::Ledger;
-use super::{Gate, PARSED_AT_ONCE, Petitioner};
+use super::{Gate, PARSED_AT_ONCE};
 use crate::answer::Refusal;
 use crate::config::{PolicyMode, Symlinks};
 use crate::event::edit::{self, Alias, AliasKind, Edited, Plan};

@@ -29,6 +29,9 @@ enum Mode {
     Snapshot,
 }
 
+/// A status, and the code of an answer that says no.
+type Answer = (u16, Option<u64>);
+
 /// One request, and what a real server answered.
 struct Vector {
     id: String,
@@ -63,7 +66,7 @@ fn post(gate: &Gate, user: &str, groups: &Value, roles: Option<&str>, body: Stri
 }
 
 /// Sends all, and tells those that were answered otherwise than by the real server: identity → (recorded, found).
-async fn differences(gate: &Gate, vectors: Vec<Vector>) -> BTreeMap<String, [(u16, Option<u64>); 2]> {
+async fn differences(gate: &Gate, vectors: Vec<Vector>) -> BTreeMap<String, [Answer; 2]> {
     let mut lanes: Vec<Vec<Vector>> = (0..LANES).map(|_| Vec::new()).collect();
     for (at, vector) in vectors.into_iter().enumerate() {
         lanes[at % LANES].push(vector);
@@ -142,7 +145,7 @@ async fn every_recorded_event_is_answered_as_by_the_real_server_from_snapshots()
 }
 
 /// Where the gate's answer differs on purpose: the vectors' identities begin with this, recorded, the gate's, and why.
-const DELIBERATE: [(&str, [(u16, Option<u64>); 2], &str); 6] = [
+const DELIBERATE: [(&str, [Answer; 2], &str); 6] = [
     (
         "authz/facet/facet-other-key/alice",
         [(201, None), (400, Some(1001))],

@@ -145,7 +145,7 @@ fn about(worlds: &[Arc<Recorded>], head: &str, path: &str) -> (u16, Value) {
     let rest = path.strip_prefix("/api/metalakes/").unwrap_or("x/");
     let metalake = rest.split('/').next().unwrap();
     let named = worlds.iter().find(|world| *world.metalake() == *metalake);
-    let Some(world) = named.or(worlds.first().filter(|_| !path.starts_with("/api/metalakes/"))) else {
+    let Some(world) = named.or_else(|| worlds.first().filter(|_| !path.starts_with("/api/metalakes/"))) else {
         return forbidden();
     };
     let at = match &claims {

@@ -158,7 +158,10 @@ pub enum NoEffect {
     /// There was no edge to write.
     NoEdges,
     /// It does not know the datasets.
-    Unresolved,
+    Unresolved {
+        /// How many of them; 0 where it does not tell.
+        datasets: usize,
+    },
 }
 
 /// Why there was no connection.

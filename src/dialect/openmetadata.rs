@@ -138,14 +138,19 @@ fn created(row: &Row, status: Status, edges: u64) -> Answer {
 
 fn no_effect(release: OpenmetadataRelease, row: &Row, why: NoEffect) -> Answer {
     let message = match (release, why) {
-        (OpenmetadataRelease::V2_1, NoEffect::NoEdges) => "No lineage edges created",
-        (OpenmetadataRelease::V2_1, NoEffect::Unresolved) => "No lineage edges created: datasets could not be resolved",
+        (OpenmetadataRelease::V2_1, NoEffect::NoEdges) => "No lineage edges created".to_owned(),
+        (OpenmetadataRelease::V2_1, NoEffect::Unresolved { datasets: 0 }) => {
+            "No lineage edges created: datasets could not be resolved".to_owned()
+        }
+        (OpenmetadataRelease::V2_1, NoEffect::Unresolved { datasets }) => {
+            format!("No lineage edges created: {datasets} dataset(s) could not be resolved")
+        }
         (OpenmetadataRelease::V2_1, NoEffect::Filtered) | (OpenmetadataRelease::V2_0, _) => {
             return taken(row, Status::Success, "Event processed, no lineage edges created", Some(0));
         }
     };
     let row = Row::no_edges();
-    let body = Result { status: Status::Failure, message, lineage_edges_created: Some(0) };
+    let body = Result { status: Status::Failure, message: &message, lineage_edges_created: Some(0) };
     common(row.status, &row, Some((MEDIA_TYPE, serde_json::to_string(&body).unwrap_or_default())))
 }
 

@@ -202,7 +202,7 @@ pub(super) fn left(why: NotAttempted) -> Row {
 pub(super) fn reported(outcome: &Outcome) -> Row {
     match outcome {
         Outcome::Accepted { edges: _, durability: _ } => Row::taken(&[]),
-        Outcome::NoEffect(NoEffect::Filtered | NoEffect::NoEdges | NoEffect::Unresolved) => {
+        Outcome::NoEffect(NoEffect::Filtered | NoEffect::NoEdges | NoEffect::Unresolved { .. }) => {
             Row::taken(&[("x-lineage-result", "skipped")])
         }
         Outcome::Partial { edges: _ } => Row::taken(&[("x-lineage-result", "partial")]),

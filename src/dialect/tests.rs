@@ -289,7 +289,7 @@ fn outcome_rows() -> Vec<Row> {
     for why in [Unknown::Timeout, Unknown::Reset, Unknown::TruncatedBody, Unknown::Pending] {
         rows.push(end(Outcome::Unknown(why), 503, BACKEND, unknown).resend());
     }
-    for why in [NoEffect::Filtered, NoEffect::NoEdges, NoEffect::Unresolved] {
+    for why in [NoEffect::Filtered, NoEffect::NoEdges, NoEffect::Unresolved { datasets: 3 }] {
         rows.push(taken(Outcome::NoEffect(why)).with("x-lineage-result", "skipped"));
     }
     rows
@@ -342,8 +342,8 @@ fn openmetadata_answer(release: OpenmetadataRelease, row: &Row) -> (u16, String)
         Told::Outcome(Outcome::NoEffect(NoEffect::NoEdges)) if is_v2_1 => {
             (400, event("failure", "No lineage edges created", none))
         }
-        Told::Outcome(Outcome::NoEffect(NoEffect::Unresolved)) if is_v2_1 => {
-            (400, event("failure", "No lineage edges created: datasets could not be resolved", none))
+        Told::Outcome(Outcome::NoEffect(NoEffect::Unresolved { .. })) if is_v2_1 => {
+            (400, event("failure", "No lineage edges created: 3 dataset(s) could not be resolved", none))
         }
         Told::Outcome(Outcome::NoEffect(_)) => (200, event("success", no_edges, none)),
         Told::Outcome(Outcome::UpstreamAuth) => (501, event("failure", "Lineage backend misconfigured", none)),
@@ -395,7 +395,7 @@ fn outcome_number(outcome: &Outcome) -> usize {
         Outcome::Accepted { durability: Durability::Queued, .. } => 1,
         Outcome::NoEffect(NoEffect::Filtered) => 2,
         Outcome::NoEffect(NoEffect::NoEdges) => 3,
-        Outcome::NoEffect(NoEffect::Unresolved) => 4,
+        Outcome::NoEffect(NoEffect::Unresolved { .. }) => 4,
         Outcome::Partial { .. } => 5,
         Outcome::Rejected { unprocessable: false, .. } => 6,
         Outcome::Rejected { unprocessable: true, .. } => 7,

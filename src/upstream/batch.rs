@@ -4,6 +4,8 @@
 //! skipped is not told; they are then given out as the counts say, in the order of the events. An answer that contradicts
 //! itself, or the request, says nothing of any event: nobody knows what became of them.
 
+use std::collections::BTreeMap;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value};
 
@@ -56,7 +58,8 @@ pub(super) struct Report {
     skipped: usize,
     failed: usize,
     failures: Vec<Failure>,
-    unresolved: Vec<usize>,
+    /// Events with datasets that were not resolved, and how many.
+    unresolved: BTreeMap<usize, usize>,
     edges: Option<u64>,
 }
 
@@ -161,12 +164,10 @@ impl Report {
         let verdict = verdict(object, ["success", "partial_success", "failure"])?;
         let report = Self::new(object, verdict, object.get("failedEvents"), "reason")?;
         let summary = object.get("summary")?.as_object()?;
-        let mut unresolved = list(object.get("unresolvedDatasets"))?
-            .iter()
-            .map(|entry| number(entry.get("eventIndex")?))
-            .collect::<Option<Vec<_>>>()?;
-        unresolved.sort_unstable();
-        unresolved.dedup();
+        let mut unresolved = BTreeMap::new();
+        for entry in list(object.get("unresolvedDatasets"))? {
+            *unresolved.entry(number(entry.get("eventIndex")?)?).or_default() += 1;
+        }
         Some(Self {
             skipped: number(summary.get("skipped")?)?,
             partial: summary.get("partial").filter(|count| !count.is_null()).map_or(Some(0), number)?,
@@ -187,7 +188,7 @@ impl Report {
             skipped: 0,
             failed: number(summary.get("failed")?)?,
             failures,
-            unresolved: Vec::new(),
+            unresolved: BTreeMap::new(),
             edges: None,
         })
     }
@@ -207,10 +208,10 @@ impl Report {
             let place = outcomes.get_mut(failure.index).filter(|place| place.is_none())?;
             *place = Some(failure.outcome(host, port));
         }
-        for index in self.unresolved {
+        for (index, datasets) in self.unresolved {
             let place = outcomes.get_mut(index)?;
             if place.is_none() {
-                *place = Some(left.unresolved()?);
+                *place = Some(left.unresolved(datasets)?);
             }
         }
         outcomes.into_iter().map(|outcome| outcome.or_else(|| left.other())).collect()
@@ -243,8 +244,8 @@ struct Left {
 
 impl Left {
     /// For an event with datasets that were not resolved.
-    fn unresolved(&mut self) -> Option<Outcome> {
-        self.partial().or_else(|| self.skipped(NoEffect::Unresolved)).or_else(|| self.successful())
+    fn unresolved(&mut self, datasets: usize) -> Option<Outcome> {
+        self.partial().or_else(|| self.skipped(NoEffect::Unresolved { datasets })).or_else(|| self.successful())
     }
 
     fn other(&mut self) -> Option<Outcome> {

@@ -71,13 +71,13 @@ fn message(raw: &Raw, host: &str, port: u16) -> Option<String> {
 /// The body of a processed event; nothing where it has another shape.
 fn processed(object: &Map<String, Value>, host: &str, port: u16) -> Option<Outcome> {
     let edges = object.get("lineageEdgesCreated").and_then(Value::as_u64);
-    let unresolved = object.get("unresolvedDatasets").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let datasets = object.get("unresolvedDatasets").and_then(Value::as_array).map_or(0, Vec::len);
     match (object.get("status")?.as_str()?, edges) {
-        ("success", Some(0)) if unresolved => Some(Outcome::NoEffect(NoEffect::Unresolved)),
+        ("success", Some(0)) if datasets > 0 => Some(Outcome::NoEffect(NoEffect::Unresolved { datasets })),
         ("success", Some(0)) => Some(Outcome::NoEffect(NoEffect::NoEdges)),
         ("success", edges) => Some(Outcome::Accepted { edges, durability: Durability::Stored }),
         ("partial_success", edges) => Some(Outcome::Partial { edges: edges.unwrap_or_default() }),
-        ("failure", _) if unresolved => Some(Outcome::NoEffect(NoEffect::Unresolved)),
+        ("failure", _) if datasets > 0 => Some(Outcome::NoEffect(NoEffect::Unresolved { datasets })),
         ("failure", _) => {
             let message = object.get("message").and_then(Value::as_str);
             let message = message.and_then(|message| hygiene::clean(message, host, port));
@@ -119,7 +119,7 @@ mod tests {
             (
                 200,
                 r#"{"status":"success","lineageEdgesCreated":0,"unresolvedDatasets":[{"eventIndex":0}]}"#,
-                Outcome::NoEffect(NoEffect::Unresolved),
+                Outcome::NoEffect(NoEffect::Unresolved { datasets: 1 }),
             ),
             (
                 200,
@@ -129,7 +129,7 @@ mod tests {
             (
                 400,
                 r#"{"status":"failure","message":"x","lineageEdgesCreated":0,"unresolvedDatasets":[{"namespace":"a","name":"b"}]}"#,
-                Outcome::NoEffect(NoEffect::Unresolved),
+                Outcome::NoEffect(NoEffect::Unresolved { datasets: 1 }),
             ),
             (
                 200,

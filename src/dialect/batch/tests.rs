@@ -193,7 +193,7 @@ fn any_end() -> impl Strategy<Value = End> {
         accepted(Some(1)),
         End::Sent(Outcome::Partial { edges: 2 }),
         NO_EFFECT,
-        End::Sent(Outcome::NoEffect(NoEffect::Unresolved)),
+        End::Sent(Outcome::NoEffect(NoEffect::Unresolved { datasets: 1 })),
         rejected(),
         invalid(),
         DENIED,

@@ -35,7 +35,7 @@ fn events_keep_their_bytes_in_a_batch() {
 #[test]
 fn openmetadatas_reports_of_both_versions_are_read() {
     let none = Outcome::NoEffect(NoEffect::NoEdges);
-    let unresolved = Outcome::NoEffect(NoEffect::Unresolved);
+    let unresolved = Outcome::NoEffect(NoEffect::Unresolved { datasets: 1 });
     let rows = [
         (
             200,

@@ -179,6 +179,29 @@ async fn a_probe_gets_and_never_posts() {
 }
 
 #[tokio::test]
+async fn the_health_of_a_backend_is_asked_where_it_costs_little() {
+    for (kind, path, status, healthy) in [
+        ("marquez", "/api/v1/tags", 200, true),
+        ("marquez", "/api/v1/tags", 500, false),
+        ("gravitino", "/api/version", 401, true),
+        ("openmetadata", "/api/v1/system/config/jwks", 503, false),
+        ("openlineage", "/api/v1/lineage", 405, true),
+    ] {
+        let (listener, port) = listen().await;
+        let backend = async {
+            let mut stream = accept(&listener).await;
+            let seen = read_request(&mut stream).await.unwrap();
+            answer(&mut stream, status, "", "").await;
+            seen
+        };
+        let upstream = upstream(kind, &format!("http://127.0.0.1:{port}"), serde_json::json!({}));
+        let (seen, told) = tokio::join!(backend, upstream.is_healthy());
+        assert!(seen.head.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{}", seen.head);
+        assert_eq!(told, healthy, "{kind} {status}");
+    }
+}
+
+#[tokio::test]
 async fn each_kind_is_posted_to_its_own_path_with_an_accept_of_the_gates_own() {
     let kinds = [
         ("openlineage", "/api/v1/lineage", "application/json"),

@@ -33,6 +33,18 @@ impl<'a> Cursor<'a> {
         Some(Self { bytes, at: 0 })
     }
 
+    /// Whether another element of a list or object stands before its end, `close`. The comma in front of it is taken.
+    pub(super) fn goes_on(&mut self, index: usize, close: u8) -> Option<bool> {
+        if self.peek()? == close {
+            return Some(false);
+        }
+        if index > 0 {
+            self.take(b',')?;
+            self.peek()?;
+        }
+        Some(true)
+    }
+
     /// The next byte that is no white space, and its place.
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {

@@ -155,12 +155,8 @@ impl<'de> Walk<'_, 'de> {
         self.cursor.take(b'[')?;
         let element = place.element();
         for index in 0.. {
-            if self.cursor.peek()? == b']' {
+            if !self.cursor.goes_on(index, b']')? {
                 break;
-            }
-            if index > 0 {
-                self.cursor.take(b',')?;
-                self.cursor.peek()?;
             }
             self.begin_dataset(element, index);
             let value = self.value(element, false)?;
@@ -177,12 +173,8 @@ impl<'de> Walk<'_, 'de> {
         let mut names = Names::default();
         let mut removal = Removal::default();
         for index in 0.. {
-            if self.cursor.peek()? == b'}' {
+            if !self.cursor.goes_on(index, b'}')? {
                 break;
-            }
-            if index > 0 {
-                self.cursor.take(b',')?;
-                self.cursor.peek()?;
             }
             self.member(place, is_container, &mut names, &mut removal)?;
         }

@@ -22,12 +22,8 @@ impl<'de> Walk<'_, 'de> {
         self.cursor.take(b'[')?;
         let mut removal = Removal::default();
         for index in 0.. {
-            if self.cursor.peek()? == b']' {
+            if !self.cursor.goes_on(index, b']')? {
                 break;
-            }
-            if index > 0 {
-                self.cursor.take(b',')?;
-                self.cursor.peek()?;
             }
             removal.begin(self.cursor.place(), &mut self.found.edits);
             let value = self.value(place, false)?;

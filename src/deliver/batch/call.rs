@@ -19,7 +19,7 @@ use crate::deliver::waiter::Handle;
 use crate::upstream::{BatchOutcome, Delivery};
 
 use super::chunk::{Bounds, chunks};
-use super::plan::Run;
+use super::plan::{self, Run};
 use super::{Course, Item, State, Told, Unit, fan_out};
 
 /// How large one call may be: within what web servers in front of a backend take by default, and what it works off in the
@@ -41,6 +41,7 @@ struct Call {
     /// Of one of the events: all but its body holds for each.
     delivery: Delivery,
     bodies: Vec<Bytes>,
+    draws_edges: Vec<bool>,
 }
 
 /// How a call ended.
@@ -131,7 +132,8 @@ async fn send(course: &Course, members: Vec<Member>, exchanges: Vec<Exchange>) -
         [first, ..] => first.delivery.clone(),
     };
     let bodies = members.iter().map(|member| member.delivery.body.clone()).collect();
-    let call = Call { shared: Arc::clone(shared), exchanges, delivery: first, bodies };
+    let draws_edges = members.iter().map(|member| member.delivery.draws_edges).collect();
+    let call = Call { shared: Arc::clone(shared), exchanges, delivery: first, bodies, draws_edges };
     let ended = call.start(shared.queue_until(course.received));
     let mut edges = match timeout_at(course.answer_by(), ended).await {
         Ok(Ok(Ended::Back { exchanges, is_unsupported })) => {
@@ -188,9 +190,10 @@ impl Call {
     }
 
     fn end(self, outcome: BatchOutcome) -> Ended {
-        let Self { shared, exchanges, .. } = self;
+        let Self { shared, exchanges, draws_edges, .. } = self;
         match outcome {
             BatchOutcome::Each { outcomes, edges } => {
+                let outcomes = plan::attributed(outcomes, &draws_edges);
                 for (mut exchange, outcome) in exchanges.into_iter().zip(outcomes) {
                     let outcome = exchange.poisoned(outcome);
                     exchange.end(outcome);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::answer::{Outcome, Unreachable};
+use crate::answer::{NoEffect, Outcome, Unreachable};
 use crate::event::{Event, Kind, Role};
 
 /// Events with the same value go one after the other.
@@ -76,4 +76,25 @@ pub fn after(outcome: &Outcome) -> Next {
         | Outcome::Disabled
         | Outcome::NotSent => Next::EndAll,
     }
+}
+
+/// Which of the events that did not fail were skipped, a backend does not say. Those that can make no edge come first
+/// then, and were filtered (facts: backends 2.2, OpenMetadata's body).
+pub fn attributed(mut outcomes: Vec<Outcome>, draws_edges: &[bool]) -> Vec<Outcome> {
+    let skipped = Outcome::NoEffect(NoEffect::NoEdges);
+    let places = |wanted: &dyn Fn(&Outcome, bool) -> bool| -> Vec<usize> {
+        let all = outcomes.iter().zip(draws_edges).enumerate();
+        all.filter(|(_, (outcome, draws))| wanted(outcome, **draws)).map(|(place, _)| place).collect()
+    };
+    let wrongly_taken = places(&|outcome, draws| !draws && matches!(outcome, Outcome::Accepted { .. }));
+    let wrongly_skipped = places(&|outcome, draws| draws && *outcome == skipped);
+    for (taken, left) in wrongly_taken.into_iter().zip(wrongly_skipped) {
+        outcomes.swap(taken, left);
+    }
+    for (outcome, draws) in outcomes.iter_mut().zip(draws_edges) {
+        if !draws && *outcome == skipped {
+            *outcome = Outcome::NoEffect(NoEffect::Filtered);
+        }
+    }
+    outcomes
 }

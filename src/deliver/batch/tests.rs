@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::chunk::{Bounds, chunks};
-use super::plan::{after, by_run};
+use super::plan::{after, attributed, by_run};
 use super::*;
 use crate::answer::{Durability, NoEffect, Unreachable};
 use crate::config;
@@ -194,6 +194,21 @@ fn each_outcome_ends_nothing_its_run_or_all() {
         (Outcome::NotSent, Next::EndAll),
     ] {
         assert_eq!(after(&outcome), next, "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_a_backend_skipped_were_the_events_without_edges_first() {
+    let skipped = || Outcome::NoEffect(NoEffect::NoEdges);
+    let filtered = || Outcome::NoEffect(NoEffect::Filtered);
+    let rejected = || Outcome::Rejected { message: None, unprocessable: false };
+    for (told, draws, expected) in [
+        ([STORED, skipped(), rejected()], [false, true, false], [filtered(), STORED, rejected()]),
+        ([STORED, skipped(), skipped()], [true, false, true], [STORED, filtered(), skipped()]),
+        ([STORED, STORED, skipped()], [false, false, true], [filtered(), STORED, STORED]),
+        ([STORED, STORED, STORED], [false, true, true], [STORED, STORED, STORED]),
+    ] {
+        assert_eq!(attributed(told.to_vec(), &draws), expected);
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! What stands here is shape only. [`read`] reads a file and reports a wrong shape with file, line and column; [`check`]
 //! reports faults of meaning, all together; [`load`] does both. Paths are relative to the file that holds them, and are
-//! absolute once loaded. The doc comments of this file are the descriptions in the JSON Schema.
+//! absolute once loaded. The doc comments of the types are the descriptions in the JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,9 +15,15 @@ pub use self::check::check;
 pub use self::edits::{Facets, Rewrite, RewriteOf, Symlinks};
 pub use self::fault::Fault;
 pub use self::gravitino::{Gravitino, GravitinoFallback, GravitinoMode, Metalakes};
+pub use self::listener::{
+    Address, DialectName, Http1, Http2, Listener, OpenmetadataRelease, Passthrough, Plaintext, Tls,
+};
 pub use self::load::{Loaded, load, read};
 pub use self::schema::schema;
 pub use self::units::{Rate, Size, Span, UnitError};
+pub use self::upstream::{
+    ClientCertificate, HeaderFile, RunBinding, UnsupportedKinds, Upstream, UpstreamAuth, UpstreamKind,
+};
 
 mod check;
 mod credential;
@@ -26,11 +32,13 @@ mod edits;
 mod fault;
 pub mod files;
 mod gravitino;
+mod listener;
 mod load;
 mod paths;
 mod schema;
 mod text;
 mod units;
+mod upstream;
 pub mod yaml;
 
 /// The whole configuration file.
@@ -69,169 +77,6 @@ pub struct Config {
     /// How the process ends after SIGTERM or SIGINT.
     #[serde(default)]
     pub drain: Drain,
-}
-
-/// One listening socket for events.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Listener {
-    /// `IP:PORT`, or `unix:PATH`.
-    pub address: Address,
-    /// Name in logs and metrics. Default: the address.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// Certificate and key. Without it the listener speaks plain HTTP, which is allowed on a loopback address or a Unix
-    /// socket, elsewhere only with `plaintext: allow`.
-    #[serde(default)]
-    pub tls: Option<Tls>,
-    /// Whether plain HTTP is allowed on an address that others can reach.
-    #[serde(default)]
-    pub plaintext: Plaintext,
-    /// The dialect of paths that do not tell it: `/`, and `path_prefix` alone.
-    #[serde(default)]
-    pub dialect: DialectName,
-    /// The release of OpenMetadata whose answers its clients get.
-    #[serde(default)]
-    pub openmetadata: OpenmetadataRelease,
-    /// A path before the paths of all dialects, such as `/team`. They are served without it too, since some clients drop
-    /// it: it cannot keep tenants apart.
-    #[serde(default)]
-    pub path_prefix: Option<String>,
-    /// Proxies whose `X-Forwarded-For` is believed, as networks in CIDR form.
-    #[serde(default, deserialize_with = "text::networks")]
-    #[schemars(with = "Vec<String>")]
-    pub trusted_proxies: Vec<ipnet::IpNet>,
-    /// Open connections at once; further ones wait in the kernel's queue.
-    #[serde(default = "defaults::connections")]
-    pub connections: usize,
-    /// Open connections at once from one address (an IPv6 /64), so that nobody alone takes all of them; further ones are
-    /// closed. `trusted_proxies` and Unix sockets have no such bound. Default: half of `connections`.
-    #[serde(default)]
-    pub connections_per_peer: Option<usize>,
-    /// Time for a TLS handshake.
-    #[serde(default = "defaults::handshake_timeout")]
-    pub handshake_timeout: Span,
-    /// Time for the body of a request, from its head to its last byte.
-    #[serde(default = "defaults::body_timeout")]
-    pub body_timeout: Span,
-    /// HTTP/1.1.
-    #[serde(default)]
-    pub http1: Http1,
-    /// HTTP/2.
-    #[serde(default)]
-    pub http2: Http2,
-    /// Other requests than those for events that this listener passes on, to stand before a whole catalog. Off unless
-    /// given.
-    #[serde(default)]
-    pub passthrough: Option<Passthrough>,
-}
-
-/// Requests that are passed on with the caller's own token: authenticated and limited, their bodies not looked at, their
-/// answers as they are.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Passthrough {
-    /// Patterns that the whole path must match: `*` is any run of characters within a segment, `**` any run at all. A path
-    /// of lineage, however it is spelled, is never passed on.
-    pub paths: Vec<String>,
-    /// Methods that are passed on.
-    #[serde(default = "defaults::passthrough_methods")]
-    pub methods: Vec<String>,
-    /// Base URL of the catalog. Default: that of the lineage backend, which must then be of kind `gravitino`.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// Time for the head of an answer, and for each next part of its body.
-    #[serde(default = "defaults::passthrough_timeout")]
-    pub timeout: Span,
-}
-
-/// A place to listen on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
-    /// `IP:PORT`.
-    Tcp(std::net::SocketAddr),
-    /// `unix:PATH`.
-    Unix(PathBuf),
-}
-
-/// The certificate of a listener.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// Certificate chain, PEM, the server's own first.
-    pub certificate: PathBuf,
-    /// Private key, PEM.
-    pub key: PathBuf,
-    /// CA certificates, PEM: callers must then show a certificate that one of them signed.
-    #[serde(default)]
-    pub client_ca: Option<PathBuf>,
-}
-
-/// Whether plain HTTP is allowed where others can reach it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Plaintext {
-    /// Only on loopback and Unix sockets.
-    #[default]
-    Loopback,
-    /// Anywhere: tokens then cross the network readable.
-    Allow,
-}
-
-/// The contract that a client speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DialectName {
-    /// Apache Gravitino: `/api/lineage`.
-    Gravitino,
-    /// OpenMetadata: `/api/v1/openlineage/lineage`, batches at `/api/v1/openlineage/lineage/batch`.
-    Openmetadata,
-    /// Plain OpenLineage, as Marquez takes it: `/api/v1/lineage`, batches at `/api/v1/lineage/batch`.
-    #[default]
-    Openlineage,
-}
-
-/// A release of OpenMetadata. They answer an event without effect, and a batch that failed, differently.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-pub enum OpenmetadataRelease {
-    /// 200 for every event that was processed, also one that wrote no edge.
-    #[default]
-    #[serde(rename = "2.0")]
-    V2_0,
-    /// 400 for an event whose datasets it does not know, and for a batch of which every event failed.
-    #[serde(rename = "2.1")]
-    V2_1,
-}
-
-/// Bounds of HTTP/1.1 connections.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http1 {
-    /// Bytes of a request's head.
-    pub head_bytes: Size,
-    /// Time for a head, from its first byte.
-    pub head_timeout: Span,
-    /// Time that a connection may stay idle between requests. At least 95 s: clients keep connections up to 90 s, and
-    /// the Java client loses the event that it sends on a connection that was just closed.
-    pub idle_timeout: Span,
-}
-
-/// Bounds of HTTP/2 connections.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http2 {
-    /// Requests at once on one connection.
-    pub streams: u32,
-    /// Bytes of a request's header list.
-    pub header_list_bytes: Size,
-    /// Pause between keep-alive pings.
-    pub ping_interval: Span,
-    /// Time for a ping's answer, before the connection is closed.
-    pub ping_timeout: Span,
-    /// Streams that a client may open and reset before they are worked on; more close the connection.
-    pub pending_resets: usize,
-    /// Time that a connection may stay without a request.
-    pub idle_timeout: Span,
 }
 
 /// Who may call.
@@ -514,169 +359,6 @@ pub enum EventKind {
     Job,
     /// DatasetEvent.
     Dataset,
-}
-
-/// The lineage backend.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Upstream {
-    /// Name in logs, metrics and audit.
-    pub name: String,
-    /// What it is.
-    pub kind: UpstreamKind,
-    /// Base URL, `http` or `https`, without `/api`. The path of the kind is appended; for `openlineage` a URL with a path
-    /// of its own is used as it is.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// For `file`: where accepted events are appended, one JSON document a line.
-    #[serde(default)]
-    pub path: Option<PathBuf>,
-    /// The credential that the backend is given.
-    #[serde(default)]
-    pub auth: UpstreamAuth,
-    /// CA certificates for `url`, PEM, instead of the system's.
-    #[serde(default)]
-    pub ca_file: Option<PathBuf>,
-    /// Certificate shown to the backend.
-    #[serde(default)]
-    pub client_certificate: Option<ClientCertificate>,
-    /// Time for a connection, TLS included.
-    #[serde(default = "defaults::connect_timeout")]
-    pub connect_timeout: Span,
-    /// Time for the whole exchange with the backend, which goes on after its client was answered: longer than a client
-    /// sends an event again, so that a slow backend does not get it twice.
-    #[serde(default = "defaults::upstream_timeout")]
-    pub timeout: Span,
-    /// Time within which a client is answered, from the last byte of its body; at most 3500ms.
-    #[serde(default = "defaults::answer_within")]
-    pub answer_within: Span,
-    /// Exchanges with the backend at once. No caller has more than three quarters of them. Default: by kind.
-    #[serde(default)]
-    pub concurrency: Option<usize>,
-    /// Events that wait for one of them, at most for `answer_within`. No caller has more than a quarter of it.
-    #[serde(default = "defaults::upstream_queue")]
-    pub queue: usize,
-    /// How long the identical event of the same caller is answered from memory once it was delivered. `0s`: never, and
-    /// it does not join one that is on its way either.
-    #[serde(default = "defaults::deduplicate")]
-    pub deduplicate: Span,
-    /// Deliveries remembered for `deduplicate`.
-    #[serde(default = "defaults::deduplicate_entries")]
-    pub deduplicate_entries: usize,
-    /// What becomes of an event for a run that another caller began.
-    #[serde(default)]
-    pub run_binding: RunBinding,
-    /// Runs remembered for `run_binding`, each for a day after its last event.
-    #[serde(default = "defaults::run_entries")]
-    pub run_entries: usize,
-    /// How long an idle connection to the backend is kept: shorter than the backend keeps it.
-    #[serde(default = "defaults::upstream_idle")]
-    pub idle_timeout: Span,
-    /// Idle connections kept.
-    #[serde(default = "defaults::upstream_idle_connections")]
-    pub idle_connections: usize,
-    /// Whether the backend is told who called, in `X-Lineage-Caller` and `X-Lineage-Groups`.
-    #[serde(default)]
-    pub identity_headers: bool,
-    /// What becomes of events of a kind that the backend cannot take: `gravitino`, `openmetadata` and `datahub` take run
-    /// events only.
-    #[serde(default)]
-    pub unsupported_kinds: UnsupportedKinds,
-    /// Bytes of an event that the backend takes, such as 300000B for AWS; larger ones are refused. Default: none but
-    /// `event.max_body`.
-    #[serde(default)]
-    pub max_event: Option<Size>,
-    /// Datasets of an event that the backend takes, those that it makes of symlinks included; events with more are
-    /// refused. Default: for `marquez` as many as it writes within `answer_within`, at 7 ms each; for others any number.
-    #[serde(default)]
-    pub max_datasets: Option<usize>,
-    /// What becomes of symlinks and `dataSource` facets that the caller may not name. Default: `drop_unseen` for kinds
-    /// that look datasets up by them, else `keep`.
-    #[serde(default)]
-    pub symlinks: Option<Symlinks>,
-    /// Which service of the backend each dataset namespace means. Where this is given, events with a dataset in any
-    /// other namespace are refused.
-    #[serde(default)]
-    pub services: BTreeMap<String, String>,
-}
-
-/// What becomes of events of a kind that the backend cannot take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum UnsupportedKinds {
-    /// Refused.
-    #[default]
-    Refuse,
-    /// Answered as taken, with the header `X-Lineage-Result: skipped`, and not sent.
-    Drop,
-}
-
-/// What becomes of an event for a run that another caller began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunBinding {
-    /// Nothing: runs are not remembered.
-    Off,
-    /// It passes, and is marked in audit and metrics.
-    #[default]
-    Shadow,
-    /// It is refused, in the words for all that is not visible.
-    Enforce,
-}
-
-/// What a lineage backend is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum UpstreamKind {
-    /// Events appended to a file, each durable before its answer.
-    File,
-    /// Any OpenLineage endpoint.
-    Openlineage,
-    /// An Apache Gravitino server.
-    Gravitino,
-    /// Marquez.
-    Marquez,
-    /// OpenMetadata, 2.0 or later.
-    Openmetadata,
-    /// DataHub's metadata service.
-    Datahub,
-    /// Apache Polaris.
-    Polaris,
-}
-
-/// The credential that a backend is given.
-///
-/// Written as `none`, `forward`, `{ bearer_file: FILE }` or `{ header: NAME, file: FILE }`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum UpstreamAuth {
-    /// None.
-    #[default]
-    None,
-    /// The caller's own token.
-    Forward,
-    /// `Authorization: Bearer` with the content of a file, read anew when it changes.
-    BearerFile(PathBuf),
-    /// A header of any name with the content of a file, read anew when it changes.
-    Header(HeaderFile),
-}
-
-/// A header whose value stands in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeaderFile {
-    /// The header's name.
-    pub name: String,
-    /// The file that holds its value; white space around it is dropped.
-    pub file: PathBuf,
-}
-
-/// A certificate shown to a backend.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClientCertificate {
-    /// Certificate chain, PEM.
-    pub certificate: PathBuf,
-    /// Private key, PEM.
-    pub key: PathBuf,
 }
 
 /// One record a request.

@@ -110,7 +110,10 @@ pub fn check(config: &Config) -> Vec<Fault> {
     faults.extend(unusable.map(Fault::from));
     faults.extend(source::files(config).err().unwrap_or_default());
     faults.extend(source::gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
-    for settings in config.upstreams.iter().filter(|settings| settings.kind != UpstreamKind::File) {
+    // What its configuration says wrong is told by `config::check` already.
+    let is_sound = |settings: &&crate::config::Upstream| crate::upstream::check(settings).is_empty();
+    let remote = config.upstreams.iter().filter(|settings| settings.kind != UpstreamKind::File);
+    for settings in remote.filter(is_sound) {
         let error = Upstream::new(settings).err();
         faults.extend(error.map(|error| Fault::new("upstreams[0]", error.to_string())));
     }

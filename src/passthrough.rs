@@ -50,6 +50,8 @@ pub struct Passthrough {
     name: Arc<str>,
     paths: Vec<String>,
     methods: Vec<Method>,
+    /// Where the lineage backend takes events, whatever its kind.
+    events: Option<String>,
     timeout: Duration,
 }
 
@@ -95,6 +97,7 @@ impl Passthrough {
             name: "passthrough".into(),
             paths: config.paths.clone(),
             methods: config.methods.iter().filter_map(|method| parse_method(method)).collect(),
+            events: upstream::event_path(upstream),
             timeout: config.timeout.0,
         })
     }
@@ -113,7 +116,7 @@ impl Passthrough {
         };
         let is_lineage = |reading: &Vec<u8>| {
             let bare = prefix.and_then(|prefix| spelling::after(reading, prefix));
-            spelling::is_lineage(reading) || bare.is_some_and(spelling::is_lineage)
+            spelling::is_lineage(reading) || bare.is_some_and(spelling::is_lineage) || self.is_for_events(reading)
         };
         if readings.iter().chain(&behind).any(is_lineage) {
             return Way::Misspelled;
@@ -121,6 +124,12 @@ impl Passthrough {
         let is_listed = |reading: &Vec<u8>| self.paths.iter().any(|path| spelling::matches(path.as_bytes(), reading));
         // Each reading, or else dots would lead out of what is listed.
         if self.methods.contains(method) && readings.iter().all(is_listed) { Way::Through } else { Way::No }
+    }
+
+    /// Whether the lineage backend itself would take it as an event or a batch.
+    fn is_for_events(&self, reading: &[u8]) -> bool {
+        let below = self.events.as_deref().and_then(|events| spelling::after(reading, events));
+        below.is_some()
     }
 
     /// Passes a request on, with the caller's own token.

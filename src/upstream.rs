@@ -146,6 +146,13 @@ pub enum Error {
     },
 }
 
+/// The path that events are posted to, without a slash at its end; none for a file.
+pub(crate) fn event_path(config: &config::Upstream) -> Option<String> {
+    let contract = Contract::of(config.kind)?;
+    let endpoint = endpoint::Endpoint::parse(contract, config.url.as_deref()?).ok()?;
+    Some(endpoint.uri.path().trim_end_matches('/').to_owned())
+}
+
 impl Upstream {
     /// Makes ready what `config` says: reads credentials and certificates, opens the file. Connects to nothing.
     pub fn new(config: &config::Upstream) -> Result<Self, Error> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::fault::Fault;
-use super::{Address, Admin, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
+use super::{Address, Admin, AuditOutput, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
 use crate::event::edit::Plan;
 use crate::{auth, limit, passthrough, source, upstream};
 
@@ -31,6 +31,7 @@ pub fn check(config: &Config) -> Vec<Fault> {
         control(admin, &mut faults);
     }
     addresses(config, &mut faults);
+    files(config, &mut faults);
     faults.span("drain.deadline", config.drain.deadline);
     if config.drain.grace >= config.drain.deadline {
         let (grace, deadline) = (config.drain.grace, config.drain.deadline);
@@ -253,6 +254,14 @@ fn control(admin: &Admin, faults: &mut Faults) {
         if admin.token_file.is_none() {
             faults.add("admin.token_file", "is missing; a TCP address needs it, also on loopback; or use unix:PATH");
         }
+    }
+}
+
+/// Records among events would make both unreadable.
+fn files(config: &Config, faults: &mut Faults) {
+    let AuditOutput::File(audit) = &config.audit.output else { return };
+    if config.upstreams.iter().any(|upstream| upstream.path.as_ref() == Some(audit)) {
+        faults.add("audit.output", format!("{} is where events are appended; name another file", audit.display()));
     }
 }
 

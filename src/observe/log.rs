@@ -77,6 +77,12 @@ impl Drop for Log {
 
 fn filter(text: Option<&str>) -> Result<EnvFilter, Error> {
     let text = text.map(str::trim).filter(|text| !text.is_empty()).unwrap_or("info");
+    // A lone word that is no level would be taken for the name of a module, and everything else would be silent.
+    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let stray = text.split(',').map(str::trim).find(|part| !part.contains('=') && !is_level(part));
+    if let Some(stray) = stray {
+        return Err(Error::Filter(format!("`{stray}` is no level")));
+    }
     EnvFilter::builder().parse(text).map_err(|error| Error::Filter(error.to_string()))
 }
 
@@ -115,6 +121,9 @@ mod tests {
             assert_eq!(filter(text).expect("a filter").to_string(), "info");
         }
         assert_eq!(filter(Some("warn,lineage_gate::auth=trace")).expect("a filter").to_string().len(), 29);
+        for typo in ["debg", "info,", "info,lineage_gate"] {
+            assert!(filter(Some(typo)).is_err(), "{typo}");
+        }
         let message = filter(Some("lineage_gate=loud")).expect_err("no level").to_string();
         assert!(message.starts_with("LINEAGE_GATE_LOG is no log filter"), "{message}");
     }

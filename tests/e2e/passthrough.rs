@@ -40,6 +40,26 @@ async fn other_requests_pass_with_their_token_and_are_answered_as_they_are() {
 }
 
 #[tokio::test]
+async fn the_path_where_the_backend_takes_events_is_never_passed_on() {
+    let backend = Upstream::start(Script::Answer(ANSWER.into())).await;
+    for (kind, url, path) in [
+        ("polaris", "", "/api/openlineage/v1/lineage"),
+        ("datahub", "", "/openapi/openlineage/api/v1/lineage"),
+        ("openlineage", "/custom/events", "/custom/events"),
+    ] {
+        let upstream = format!("{{ name: backend, kind: {kind}, url: \"{}{url}\" }}", backend.url());
+        let listener = format!("passthrough: {{ paths: ['/**'], methods: [POST], url: '{}' }}", backend.url());
+        let gate = Setup::new().upstream(&upstream).listener(&listener).start().await;
+        for spelling in [path.to_owned(), format!("{path}/"), format!("{path}?x=1"), format!("{path}/batch")] {
+            let reply = gate.event("mallory", &spelling, run(&["lake.hr.people"], &[])).await;
+            assert_eq!(reply.status.as_u16(), 400, "{kind}: {spelling}");
+        }
+        assert_eq!(gate.event("alice", "/rest/of/it", "{}").await.status.as_u16(), 418);
+        assert!(backend.received().iter().all(|request| request.head.starts_with("POST /rest/of/it")));
+    }
+}
+
+#[tokio::test]
 async fn nothing_passes_without_a_token_over_the_limit_or_off_the_list() {
     let catalog = Upstream::start(Script::Answer(ANSWER.into())).await;
     let gate = before(&catalog).await;

@@ -219,11 +219,16 @@ impl Cache {
         self.0.dropped.rcu(|dropped| dropped.with(drops.clone(), now, life));
     }
 
-    /// Whether an old allow may serve now that the source failed. Counted as one that does.
-    pub fn serves_stale(&self, about: &About) -> bool {
+    /// Whether there is an allow that could serve if the source failed.
+    pub fn has_old_allow(&self, about: &About) -> bool {
         let first = self.0.dropped.load().first(about.caller, &about.metalake);
         let entry = self.0.allows.get(&about.key).filter(|entry| entry.era >= first);
-        let serves = entry.is_some_and(|entry| entry.asked.elapsed() < self.0.settings.stale_if_error);
+        entry.is_some_and(|entry| entry.asked.elapsed() < self.0.settings.stale_if_error)
+    }
+
+    /// Whether an old allow may serve now that the source failed. Counted as one that does.
+    pub fn serves_stale(&self, about: &About) -> bool {
+        let serves = self.has_old_allow(about);
         if serves {
             self.0.metrics.stale.inc();
         }

@@ -185,6 +185,14 @@ struct Round {
     failed: Option<String>,
 }
 
+/// A question on its way.
+#[derive(Debug)]
+struct Asked {
+    about: cache::About,
+    question: Question,
+    flight: Result<Flight, Failure>,
+}
+
 impl Elsewhere<'_> {
     /// `asking` makes the question to the source; it is run in a task of its own.
     async fn judge<A, F>(&self, world: &World, ask: &Ask<'_>, asking: A) -> Result<Ruled, Unjudged>
@@ -196,18 +204,21 @@ impl Elsewhere<'_> {
         let mut round = Round::default();
         loop {
             let Look { hearing, ageing } = self.look(world, ask, &actor, &round.settled);
-            for (about, question) in ageing {
-                self.cache.refresh(&about, || asking(question));
-            }
             let open = match hearing {
-                Hearing::Judged(judgement) => return Ok(Ruled { judgement, stale: round.stale }),
+                Hearing::Judged(judgement) => {
+                    self.refresh(ageing, &asking);
+                    return Ok(Ruled { judgement, stale: round.stale });
+                }
                 Hearing::Open(open) => open,
             };
             if let Some(reason) = round.failed.or_else(|| self.unusable.as_deref().map(str::to_owned)) {
                 return Err(Unjudged::Unavailable(reason));
             }
             let known = Round { failed: None, ..round };
-            round = self.ask_all(&actor, &open, &asking, ask.deadline, known).await?;
+            let flights = self.ask_all(&actor, &open, &asking);
+            // After those that somebody waits for.
+            self.refresh(ageing, &asking);
+            round = self.land_all(flights, &asking, ask.deadline, known).await?;
         }
     }
 
@@ -256,11 +267,38 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// Asks all that is open at once, and waits for what comes in time.
-    async fn ask_all<A, F>(
+    fn refresh<A, F>(&self, ageing: Vec<(cache::About, Question)>, asking: &A)
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+    {
+        for (about, question) in ageing {
+            self.cache.refresh(&about, || asking(question));
+        }
+    }
+
+    /// Asks all that is open at once. Those that no old answer can stand in for come first: if there is time for a part
+    /// only, each resend then gets further, however slow the source is.
+    fn ask_all<A, F>(&self, actor: &Actor, open: &[Inquiry<'_>], asking: &A) -> Vec<Asked>
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+    {
+        let mut seen = HashSet::new();
+        let keyed = open.iter().map(|inquiry| (actor.key(inquiry), inquiry)).filter(|(key, _)| seen.insert(*key));
+        let mut questions: Vec<_> = keyed.map(|(key, inquiry)| owned(actor, key, inquiry)).collect();
+        questions.sort_by_cached_key(|(about, _)| self.cache.has_old_allow(about));
+        let begin = |(about, question): (cache::About, Question)| {
+            let flight = self.cache.ask(&about, || asking(question.clone()));
+            Asked { about, question, flight }
+        };
+        questions.into_iter().map(begin).collect()
+    }
+
+    /// Waits for what comes in time.
+    async fn land_all<A, F>(
         &self,
-        actor: &Actor,
-        open: &[Inquiry<'_>],
+        asked: Vec<Asked>,
         asking: &A,
         deadline: Instant,
         mut round: Round,
@@ -269,17 +307,7 @@ impl Elsewhere<'_> {
         A: Fn(Question) -> F,
         F: Future<Output = Result<bool, Failure>> + Send + 'static,
     {
-        let mut seen = HashSet::new();
-        let mut flights: Vec<(cache::About, Question, Result<Flight, Failure>)> = Vec::with_capacity(open.len());
-        for inquiry in open {
-            let key = actor.key(inquiry);
-            if seen.insert(key) {
-                let (about, question) = owned(actor, key, inquiry);
-                let flight = self.cache.ask(&about, || asking(question.clone()));
-                flights.push((about, question, flight));
-            }
-        }
-        for (about, question, flight) in flights {
+        for Asked { about, question, flight } in asked {
             let end = match flight {
                 Ok(flight) => self.land(flight, &about, question, asking, deadline).await,
                 Err(failure) => Err(failure),

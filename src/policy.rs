@@ -12,6 +12,7 @@ pub use self::name::NameFault;
 pub use self::objects::Full;
 pub use self::privilege::{ObjectType, Privilege, Privileges};
 pub use self::roles::{ActiveRoles, MalformedRoles};
+pub use self::viewer::Viewer;
 pub use self::why::Why;
 pub use self::world::{Extent, Governance, Identity, World};
 
@@ -28,6 +29,7 @@ mod pattern;
 mod privilege;
 mod roles;
 mod rules;
+mod viewer;
 mod why;
 mod world;
 

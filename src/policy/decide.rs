@@ -12,10 +12,10 @@ use crate::config::FacetReferences;
 use crate::event::{Event, Role};
 
 use self::court::{Court, Ruling, Stage};
-use super::access::{Need, examine};
-use super::name::{FullName, NameFault};
+use super::name::NameFault;
 use super::privilege::ObjectType;
 use super::roles::ActiveRoles;
+use super::viewer;
 use super::why::Why;
 use super::world::{Identity, World};
 
@@ -177,12 +177,9 @@ pub fn sees(
     metalake: &str,
     (kind, name): (ObjectType, &str),
 ) -> Result<bool, NameFault> {
-    FullName::parse(kind, name)?;
-    let Some(metalake) = world.metalakes.get(metalake) else { return Ok(false) };
-    let Some(actor) = metalake.actor(who, roles) else { return Ok(false) };
-    let folded = metalake.fold(kind, name);
-    let name = FullName::parse(kind, &folded)?;
-    Ok(examine(metalake, &actor, &name, Need::Visible).allows())
+    let metalake = world.metalakes.get(metalake);
+    let actor = metalake.and_then(|metalake| metalake.actor(who, roles));
+    viewer::visible(metalake.zip(actor.as_ref()), kind, name)
 }
 
 /// Whether a caller holds all of its active roles in a metalake of which it is a member.

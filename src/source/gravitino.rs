@@ -27,7 +27,7 @@ use self::reading::{Asked, Reading, read_owner};
 use self::trial::Knowledge;
 
 pub use self::metrics::Metrics;
-pub use self::snapshot::Snapshot;
+pub use self::snapshot::{Snapshot, View};
 pub use self::trial::{Capabilities, State};
 
 mod call;

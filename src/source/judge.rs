@@ -8,11 +8,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderValue;
 use tokio::time::Instant;
 
+use self::sights::Sights;
 use super::Files;
 use super::cache::{self, Actor, Cache, CallerId, Drops, Failure, Flight, Key, Known, View};
 use super::gravitino::{Answer, Asker, Gravitino, Question, State, Trouble};
@@ -20,6 +20,8 @@ use crate::auth::Caller;
 use crate::config::FacetReferences;
 use crate::event::{Event, Role};
 use crate::policy::{self, About, ActiveRoles, Governance, Hearing, Identity, Inquiry, Judgement, World};
+
+mod sights;
 
 /// All policy sources of a gate.
 #[derive(Debug)]
@@ -126,15 +128,15 @@ impl Source {
             State::Ready(_) => None,
             State::NotYet(reason) | State::Unsafe(reason) => Some(reason),
         };
-        let stale = AtomicBool::new(false);
+        let sights = Sights::new(gravitino, &remote.cache, ask);
         let elsewhere = Elsewhere {
             governs: &|role, namespace| remote.governs(&world, role, namespace),
-            snapshots: &|inquiry| remote.read(ask, inquiry, &stale),
+            snapshots: &|inquiry| sights.read(inquiry),
             unusable,
             cache: &remote.cache,
         };
         let ruled = elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await?;
-        Ok(Ruled { stale: ruled.stale || stale.into_inner(), ..ruled })
+        Ok(Ruled { stale: ruled.stale || sights.were_overdue(), ..ruled })
     }
 }
 
@@ -147,18 +149,6 @@ impl Ask<'_> {
 impl Remote {
     fn governs(&self, world: &World, role: Role, namespace: &str) -> bool {
         self.gravitino.governs(namespace) && is_elsewhere(world, self.by_name, role, namespace)
-    }
-
-    /// What a snapshot says, where it decides and is not too old. `stale` is set where it should have been read anew.
-    fn read(&self, ask: &Ask<'_>, inquiry: &Inquiry<'_>, stale: &AtomicBool) -> Option<bool> {
-        let snapshot = self.gravitino.snapshot(inquiry.metalake)?;
-        let age = snapshot.read_at().elapsed();
-        if age >= self.cache.settings().stale_if_error {
-            return None;
-        }
-        let answer = snapshot.answer(&ask.identity(), ask.roles, &question_about(inquiry))?;
-        stale.fetch_or(age > self.gravitino.overdue(), Ordering::Relaxed);
-        Some(answer == Answer::Yes)
     }
 }
 

@@ -62,21 +62,21 @@ impl Actor {
         Self { caller: id, digest: context.finish() }
     }
 
-    /// The key of a question about it.
+    /// The key of a question about it: one digest over one buffer, since each dataset of each event comes here.
+    ///
+    /// No two questions read alike: the parts before the name have a fixed size, a length, or are words of the gate.
     pub fn key(&self, inquiry: &Inquiry<'_>) -> Key {
-        let mut context = Context::new();
-        context.0.update(&self.digest);
-        context.text(inquiry.metalake);
-        match inquiry.about {
-            About::Member => context.0.update(b"m"),
-            About::RolesHeld => context.0.update(b"r"),
-            About::Visible { kind, name } => {
-                context.0.update(b"v");
-                context.text(kind.word());
-                context.text(name);
-            }
-        }
-        Key(context.finish())
+        let (word, name) = match inquiry.about {
+            About::Member => ("?member", ""),
+            About::RolesHeld => ("?roles", ""),
+            About::Visible { kind, name } => (kind.word(), name),
+        };
+        let length = (inquiry.metalake.len() as u64).to_be_bytes();
+        let parts: [&[u8]; 6] =
+            [&self.digest, &length, inquiry.metalake.as_bytes(), word.as_bytes(), b"\0", name.as_bytes()];
+        let mut buffer = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| buffer.extend_from_slice(part));
+        Key(fixed(&digest::digest(&SHA256, &buffer)))
     }
 }
 
@@ -106,10 +106,46 @@ impl Context {
     }
 
     fn finish(self) -> Digest {
-        let mut bytes = Digest::default();
-        for (to, from) in bytes.iter_mut().zip(self.0.finish().as_ref()) {
-            *to = *from;
-        }
-        bytes
+        fixed(&self.0.finish())
+    }
+}
+
+fn fixed(digest: &digest::Digest) -> Digest {
+    let mut bytes = Digest::default();
+    for (to, from) in bytes.iter_mut().zip(digest.as_ref()) {
+        *to = *from;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::policy::ObjectType;
+
+    #[test]
+    fn questions_whose_parts_read_alike_end_to_end_have_keys_of_their_own() {
+        let visible = |kind, name| About::Visible { kind, name };
+        let questions = [
+            ("m", About::Member),
+            ("m", About::RolesHeld),
+            ("m?member", About::Member),
+            ("m", visible(ObjectType::Table, "")),
+            ("m", visible(ObjectType::Table, "a.b.c")),
+            ("m", visible(ObjectType::View, "a.b.c")),
+            ("mtable", visible(ObjectType::Table, "a.b.c")),
+            ("m", visible(ObjectType::Table, "table\0a.b.c")),
+            ("mtable\0", visible(ObjectType::Table, "a.b.c")),
+            ("m", visible(ObjectType::Table, "\0a.b.c")),
+            ("", visible(ObjectType::Table, "m")),
+        ];
+        let actors = [[1; 32], [2; 32]].map(|digest| Actor { caller: CallerId([0; 32]), digest });
+        let keys: HashSet<Key> = actors
+            .iter()
+            .flat_map(|actor| questions.map(|(metalake, about)| actor.key(&Inquiry { metalake, about })))
+            .collect();
+        assert_eq!(keys.len(), 2 * questions.len());
     }
 }

@@ -266,7 +266,7 @@ impl Reading {
             let Some(kind) = ObjectType::parse(kind).filter(|kind| is_lineage(*kind)) else { continue };
             let name = folded(&lower_case, kind, name);
             objects.extend(ancestors(kind, &name));
-            objects.insert((kind, name));
+            objects.insert((kind, name.into_owned()));
         }
         objects.remove(&(ObjectType::Metalake, self.metalake.to_string()));
         let metalake = Arc::clone(&self.metalake);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::policy::{ActiveRoles, Identity, ObjectType, World, sees};
+use crate::policy::{About, ActiveRoles, Identity, ObjectType, Viewer, World};
 
 use super::world::{ancestors, folded};
 use super::{Answer, Question};
@@ -40,12 +40,34 @@ pub struct Snapshot {
     pub(super) wanted: Arc<Wanted>,
 }
 
+/// A snapshot as one caller sees it.
+#[derive(Debug)]
+pub struct View {
+    snapshot: Arc<Snapshot>,
+    standing: Standing,
+}
+
+/// A caller in the metalake.
+#[derive(Debug)]
+enum Standing {
+    /// No user row, and not all of them could be read.
+    Unknown,
+    /// No user row.
+    Stranger,
+    /// A user row, with a role or a group that could not be read.
+    Unread,
+    Member {
+        holds_roles: Answer,
+        viewer: Viewer,
+    },
+}
+
 /// Objects whose owners the next reading should read too: those that no role names, and that a decision hung on.
 #[derive(Debug, Default)]
 pub(super) struct Wanted(Mutex<HashMap<(ObjectType, String), Instant>>);
 
 impl Snapshot {
-    /// The metalake as a policy. Ask [`answer`](Self::answer) or [`decides`](Self::decides) whether it decides a question.
+    /// The metalake as a policy. Ask [`answer`](Self::answer) whether it decides a question.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
@@ -60,24 +82,38 @@ impl Snapshot {
         &self.unreadable
     }
 
-    /// Whether it is known enough for all these questions.
-    pub fn decides(&self, who: &Identity<'_>, roles: &ActiveRoles, questions: &[Question]) -> bool {
-        // Each one is looked at, so that the owners which are missing are read next time.
-        questions.iter().filter(|question| self.answer(who, roles, question).is_none()).count() == 0
-    }
-
-    /// The answer, if all that it depends on is known.
-    pub fn answer(&self, who: &Identity<'_>, roles: &ActiveRoles, question: &Question) -> Option<Answer> {
-        let (Question::Member { metalake } | Question::RolesHeld { metalake } | Question::Visible { metalake, .. }) =
-            question;
+    /// The answer, if all that it depends on is known. For many questions about one caller take [`Self::view`].
+    pub fn answer(self: &Arc<Self>, who: &Identity<'_>, roles: &ActiveRoles, question: &Question) -> Option<Answer> {
+        let (metalake, about) = match question {
+            Question::Member { metalake } => (metalake, About::Member),
+            Question::RolesHeld { metalake } => (metalake, About::RolesHeld),
+            Question::Visible { metalake, kind, name } => (metalake, About::Visible { kind: *kind, name }),
+        };
         if **metalake != *self.metalake {
             return None;
         }
-        let Some(direct) = self.users.get(who.subject) else { return self.all_users.then_some(Answer::No) };
-        if matches!(question, Question::Member { .. }) {
-            return Some(Answer::Yes);
-        }
-        let mut held = vec![direct.as_ref()?];
+        self.view(who, roles).answer(&about)
+    }
+
+    /// It, as one caller sees it: what depends on the caller alone is looked up here, once.
+    pub fn view(self: &Arc<Self>, who: &Identity<'_>, roles: &ActiveRoles) -> View {
+        let standing = match self.users.get(who.subject) {
+            Some(direct) => match self.held(direct.as_ref(), who) {
+                Some(held) => Standing::Member {
+                    holds_roles: holds(&held, roles),
+                    viewer: Viewer::new(&self.world, who, roles, &self.metalake),
+                },
+                None => Standing::Unread,
+            },
+            None if self.all_users => Standing::Stranger,
+            None => Standing::Unknown,
+        };
+        View { snapshot: Arc::clone(self), standing }
+    }
+
+    /// The roles of the caller and of its groups; nothing where one of them could not be read.
+    fn held<'s>(&'s self, direct: Option<&'s Vec<String>>, who: &Identity<'_>) -> Option<Vec<&'s Vec<String>>> {
+        let mut held = vec![direct?];
         for group in who.groups {
             match self.groups.get(&**group) {
                 Some(roles) => held.push(roles.as_ref()?),
@@ -85,32 +121,7 @@ impl Snapshot {
                 None => return None,
             }
         }
-        match question {
-            Question::Member { .. } => Some(Answer::Yes),
-            Question::RolesHeld { .. } => Some(holds(&held, roles)),
-            Question::Visible { kind, name, .. } => self.visible(who, roles, *kind, name),
-        }
-    }
-
-    fn visible(&self, who: &Identity<'_>, roles: &ActiveRoles, kind: ObjectType, name: &str) -> Option<Answer> {
-        let name = &folded(&self.lower_case, kind, name);
-        if self.sees(who, roles, kind, name)? {
-            // An owner that is not known could only add to it.
-            return Some(Answer::Yes);
-        }
-        // From the top: what is hidden hides all below it, whoever owns that. Of nested schemas the innermost counts.
-        let above = ancestors(kind, name);
-        let innermost = above.len();
-        self.owner_is_known((ObjectType::Metalake, self.metalake.to_string()))?;
-        for (at, (level, name)) in above.into_iter().enumerate() {
-            self.owner_is_known((level, name.clone()))?;
-            let closes = level == ObjectType::Catalog || at + 1 == innermost;
-            if closes && !self.sees(who, roles, level, &name)? {
-                return Some(Answer::No);
-            }
-        }
-        self.owner_is_known((kind, name.clone()))?;
-        Some(Answer::No)
+        Some(held)
     }
 
     /// Nothing where the owner is not known; it is read the next time then.
@@ -121,9 +132,40 @@ impl Snapshot {
         self.wanted.add(object);
         None
     }
+}
 
-    fn sees(&self, who: &Identity<'_>, roles: &ActiveRoles, kind: ObjectType, name: &str) -> Option<bool> {
-        sees(&self.world, who, roles, &self.metalake, (kind, name)).ok()
+impl View {
+    /// The answer, if all that it depends on is known.
+    pub fn answer(&self, about: &About<'_>) -> Option<Answer> {
+        match (&self.standing, about) {
+            (Standing::Stranger, _) => Some(Answer::No),
+            (Standing::Unread | Standing::Member { .. }, About::Member) => Some(Answer::Yes),
+            (Standing::Unknown | Standing::Unread, _) => None,
+            (Standing::Member { holds_roles, .. }, About::RolesHeld) => Some(*holds_roles),
+            (Standing::Member { viewer, .. }, About::Visible { kind, name }) => self.visible(viewer, *kind, name),
+        }
+    }
+
+    fn visible(&self, viewer: &Viewer, kind: ObjectType, name: &str) -> Option<Answer> {
+        let snapshot = &*self.snapshot;
+        let name = &*folded(&snapshot.lower_case, kind, name);
+        if viewer.sees(kind, name).ok()? {
+            // An owner that is not known could only add to it.
+            return Some(Answer::Yes);
+        }
+        // From the top: what is hidden hides all below it, whoever owns that. Of nested schemas the innermost counts.
+        let above = ancestors(kind, name);
+        let innermost = above.len();
+        snapshot.owner_is_known((ObjectType::Metalake, snapshot.metalake.to_string()))?;
+        for (at, (level, name)) in above.into_iter().enumerate() {
+            snapshot.owner_is_known((level, name.clone()))?;
+            let closes = level == ObjectType::Catalog || at + 1 == innermost;
+            if closes && !viewer.sees(level, &name).ok()? {
+                return Some(Answer::No);
+            }
+        }
+        snapshot.owner_is_known((kind, name.to_owned()))?;
+        Some(Answer::No)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the server's answers say, as shapes of the policy: the pure half of a snapshot.
 
+use std::borrow::Cow;
+
 use crate::policy::file::{GrantShape, PrivilegeList};
 use crate::policy::{ActiveRoles, Identity, ObjectType, Privilege, World, sees};
 
@@ -78,12 +80,12 @@ pub(super) fn ignores_case(catalog: &Catalog) -> bool {
 }
 
 /// A name as it is known in a catalog of that kind.
-pub(super) fn folded(lower_case: &[String], kind: ObjectType, name: &str) -> String {
+pub(super) fn folded<'n>(lower_case: &[String], kind: ObjectType, name: &'n str) -> Cow<'n, str> {
     match name.split_once('.') {
         Some((catalog, rest)) if kind.levels() > 1 && lower_case.iter().any(|lower| lower == catalog) => {
-            format!("{catalog}.{}", rest.to_lowercase())
+            Cow::Owned(format!("{catalog}.{}", rest.to_lowercase()))
         }
-        Some(_) | None => name.to_owned(),
+        Some(_) | None => Cow::Borrowed(name),
     }
 }
 

@@ -24,7 +24,7 @@ fn question(world: &Recorded, verdict: &Value) -> Question {
     Question::Visible { metalake: world.metalake(), kind, name: verdict[2].as_str().expect("a name").into() }
 }
 
-fn decide(world: &Recorded, snapshot: &Snapshot, verdict: &Value) -> Option<Answer> {
+fn decide(world: &Recorded, snapshot: &Arc<Snapshot>, verdict: &Value) -> Option<Answer> {
     let (user, groups) = world.caller(verdict[0].as_u64().expect("a caller") as usize);
     let who = Identity { subject: &user, groups: &groups };
     snapshot.answer(&who, &ActiveRoles::All, &question(world, verdict))

@@ -28,13 +28,16 @@ fn role(index: usize, tables: usize) -> Value {
     json!({ "name": format!("role{index}"), "users": users, "grants": grants })
 }
 
+/// The run of [`event`].
+pub const RUN: &str = "0192d0c5-3b0e-7c3a-9d2f-6a1b2c3d4e5f";
+
 /// An event that names the first `count` tables, half of them read and half written.
 pub fn event(count: usize) -> String {
     let table = |table| json!({ "namespace": "demo", "name": format!("lake.s0.t{table}"), "facets": schema() });
     json!({
         "eventType": "COMPLETE", "eventTime": "2026-01-01T00:00:00Z", "producer": "https://example.org/spark",
         "schemaURL": "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent",
-        "run": { "runId": "0192d0c5-3b0e-7c3a-9d2f-6a1b2c3d4e5f" },
+        "run": { "runId": RUN },
         "job": { "namespace": "demo", "name": "daily_orders.insert" },
         "inputs": (0..count / 2).map(table).collect::<Vec<_>>(),
         "outputs": (count / 2..count).map(table).collect::<Vec<_>>(),

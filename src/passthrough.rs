@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
@@ -204,7 +204,10 @@ fn parse_method(method: &str) -> Option<Method> {
 fn strip(headers: &mut HeaderMap) {
     let named =
         headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let named: Vec<HeaderName> = named.filter_map(|name| name.trim().parse().ok()).collect();
+    let named = named.filter_map(|name| name.trim().parse().ok());
+    // Without these the catalog would judge another caller than the gate did, or one with more roles.
+    let named: Vec<HeaderName> =
+        named.filter(|name| name != AUTHORIZATION && *name != "x-gravitino-active-roles").collect();
     let identity = headers.keys().filter(|name| name.as_str().replace('_', "-").starts_with(IDENTITY)).cloned();
     let identity: Vec<HeaderName> = identity.collect();
     for name in named.iter().chain(&identity).chain(&HOP_BY_HOP) {

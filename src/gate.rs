@@ -30,7 +30,7 @@ use crate::limit::{Cost, Limits, Point, Subject};
 use crate::listen::{Body, Peer, Reply, caught};
 use crate::observe::audit::{self, EventPart};
 use crate::passthrough::{Passthrough, Way};
-use crate::policy::{ActiveRoles, GovernedBy};
+use crate::policy::{ACTIVE_ROLES, ActiveRoles, GovernedBy};
 use crate::route::{self, Endpoint, Paths, Payload};
 use crate::source::Source;
 use crate::upstream::protect::{Passage, Protection};
@@ -46,8 +46,6 @@ mod batch;
 mod edits;
 mod verdict;
 mod visit;
-
-const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
 
 /// Bodies larger than this are parsed where blocking is allowed, so that other requests get their turn.
 const PARSED_AT_ONCE: usize = 256 << 10;

@@ -207,7 +207,7 @@ fn strip(headers: &mut HeaderMap) {
     let named = named.filter_map(|name| name.trim().parse().ok());
     // Without these the catalog would judge another caller than the gate did, or one with more roles.
     let named: Vec<HeaderName> =
-        named.filter(|name| name != AUTHORIZATION && *name != "x-gravitino-active-roles").collect();
+        named.filter(|name| name != AUTHORIZATION && *name != crate::policy::ACTIVE_ROLES).collect();
     let identity = headers.keys().filter(|name| name.as_str().replace('_', "-").starts_with(IDENTITY)).cloned();
     let identity: Vec<HeaderName> = identity.collect();
     for name in named.iter().chain(&identity).chain(&HOP_BY_HOP) {

@@ -11,7 +11,7 @@ pub use self::fault::{Fault, Place};
 pub use self::name::NameFault;
 pub use self::objects::Full;
 pub use self::privilege::{ObjectType, Privilege, Privileges};
-pub use self::roles::{ActiveRoles, MalformedRoles};
+pub use self::roles::{ACTIVE_ROLES, ActiveRoles, MalformedRoles};
 pub use self::viewer::Viewer;
 pub use self::why::Why;
 pub use self::world::{Extent, Governance, Identity, World};

@@ -130,9 +130,7 @@ impl Visit {
         ledger.close(Some(&answer));
         voice.say(answer)
     }
-}
 
-impl Visit {
     /// A stage panicked. What it had begun to say is not known; the request ends, and the process goes on.
     pub(super) fn fail(self) -> Response<Full<Bytes>> {
         tracing::error!(request_id = %self.voice.request_id, "a request ended in a panic; the process goes on");

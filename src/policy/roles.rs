@@ -1,5 +1,8 @@
 //! Active roles: the header `X-Gravitino-Active-Roles` (facts: gravitino 1.2, gravitino-real 3.17).
 
+/// The header that names them, in the lower case of `http::HeaderName`.
+pub const ACTIVE_ROLES: &str = "x-gravitino-active-roles";
+
 /// The roles that a caller wants to act with. They narrow what roles allow; denials and ownership stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ActiveRoles {

@@ -39,7 +39,7 @@ const TAKEN: [&str; 18] = [
     "transfer-encoding",
     "upgrade",
     "user-agent",
-    "x-gravitino-active-roles",
+    crate::policy::ACTIVE_ROLES,
     "x-lineage-caller",
     "x-lineage-groups",
 ];

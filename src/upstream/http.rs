@@ -33,7 +33,7 @@ mod tests;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const ACTIVE_ROLES: HeaderName = HeaderName::from_static("x-gravitino-active-roles");
+const ACTIVE_ROLES: HeaderName = HeaderName::from_static(crate::policy::ACTIVE_ROLES);
 const X_LINEAGE_CALLER: HeaderName = HeaderName::from_static("x-lineage-caller");
 const X_LINEAGE_GROUPS: HeaderName = HeaderName::from_static("x-lineage-groups");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("lineage-gate/", env!("CARGO_PKG_VERSION")));

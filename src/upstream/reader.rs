@@ -13,7 +13,7 @@ use super::connect::ConnectError;
 use super::contract::Contract;
 use super::http::{Failure, Http};
 
-const ACTIVE_ROLES: HeaderName = HeaderName::from_static("x-gravitino-active-roles");
+const ACTIVE_ROLES: HeaderName = HeaderName::from_static(crate::policy::ACTIVE_ROLES);
 
 /// A client for the policy reads of a Gravitino server. Redirects are not followed.
 pub(crate) struct Reader {

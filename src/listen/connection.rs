@@ -14,8 +14,11 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::streams::{Streams, Together};
 
 use super::activity::Activity;
 use super::body::{Body, Linger, Reply, Rest};
@@ -26,6 +29,8 @@ use super::peer::{Peer, Protocol};
 use super::wire::{Bounds, Guarded, Turn};
 use super::{Transport, refusal};
 use crate::config;
+
+mod streams;
 
 /// An unread body up to this size is read and dropped on a connection that lives on: closing it would cost a client
 /// that was refused a new handshake for each attempt.
@@ -99,13 +104,17 @@ where
     let server = Arc::new(server);
     let service = service_fn(|request| {
         let (server, in_flight, peer) = (Arc::clone(&server), activity.begin(), peer.clone());
+        let at_work = (in_flight, server.metrics.stream());
+        let work = tokio::spawn(async move { exchange(&server, request, peer, None).await });
+        let work = AbortOnDropHandle::new(work);
         async move {
-            let _at_work = (in_flight, server.metrics.stream());
-            Ok::<_, Infallible>(exchange(&server, request, peer, None).await)
+            let _at_work = at_work;
+            work.await
         }
     });
-    let connection = http2_builder(&bounds).serve_connection(TokioIo::new(io), service);
-    let mut connection = pin!(connection);
+    let streams = Streams::default();
+    let connection = http2_builder(&bounds, streams.clone()).serve_connection(TokioIo::new(io), service);
+    let mut connection = Together::new(connection, streams);
     let mut leaving = false;
     loop {
         // Once told, a client that has no request open gets the time of a ping to go.
@@ -114,7 +123,7 @@ where
         let told = !leaving && activity.has_begun();
         tokio::select! {
             biased;
-            end = connection.as_mut() => {
+            end = &mut connection => {
                 count_end(end, &metrics);
                 return;
             }
@@ -124,18 +133,18 @@ where
                     return;
                 }
                 metrics.timeout(Timeout::Idle);
-                connection.as_mut().graceful_shutdown();
+                connection.connection().graceful_shutdown();
                 activity.restart();
                 leaving = true;
             }
             // A connection that was opened while the process drains gets one request through before it is told.
             () = drain.announced(), if told => {
-                connection.as_mut().graceful_shutdown();
+                connection.connection().graceful_shutdown();
                 activity.restart();
                 leaving = true;
             }
             () = drain.closing(), if !leaving => {
-                connection.as_mut().graceful_shutdown();
+                connection.connection().graceful_shutdown();
                 activity.restart();
                 leaving = true;
             }
@@ -143,8 +152,8 @@ where
     }
 }
 
-fn http2_builder(bounds: &config::Http2) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2_builder(bounds: &config::Http2, streams: Streams) -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(bounds.streams)

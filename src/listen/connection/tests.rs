@@ -1,7 +1,8 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::task::ready;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::time::Instant;
 
 use super::*;
@@ -316,4 +317,53 @@ async fn a_connection_without_any_request_is_told_when_no_new_work_may_begin() {
     assert_eq!(start.elapsed().as_secs(), 10);
     while raw.next_answering().await.is_some() {}
     assert_eq!(way_out.await.unwrap(), 0);
+}
+
+/// Keeps what is written, call by call.
+struct Recorded {
+    io: DuplexStream,
+    writes: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl AsyncRead for Recorded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Recorded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
+        self.writes.lock().unwrap().push(buf[..written].to_vec());
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn head_and_body_of_an_answer_leave_together() {
+    let bench = Bench::new("");
+    let writes = Arc::new(Mutex::new(Vec::new()));
+    let (near, io) = duplex(1 << 20);
+    let turnstile = Turnstile::new();
+    let server = bench.server(move |request, _| answer(request, turnstile.clone()));
+    let far = Recorded { io, writes: Arc::clone(&writes) };
+    tokio::spawn(serve_http2(Box::new(far), peer(Protocol::Http2), server));
+    let mut raw = Raw(near);
+    raw.hello().await;
+    for stream in (1..2_000).step_by(2) {
+        raw.headers(stream, END_STREAM, GET).await;
+        assert_eq!(raw.next().await.map(|seen| seen.kind), Some(HEADERS));
+        assert_eq!(raw.next().await.map(|seen| seen.kind), Some(DATA));
+    }
+    // A HEADERS frame that fills its write.
+    let alone = |write: &&Vec<u8>| matches!(write[..], [a, b, c, HEADERS, ..] if u32::from_be_bytes([0, a, b, c]) as usize == write.len() - 9);
+    assert_eq!(writes.lock().unwrap().iter().filter(alone).count(), 0);
 }

@@ -24,7 +24,7 @@ pub enum Refusal {
         /// The path to use.
         right: &'static str,
     },
-    /// A path with dot segments, empty segments, `;`, or encoded letters, dots or slashes.
+    /// A path with dot segments, empty segments, `;`, encoded letters, dots or slashes, or an encoding that is broken.
     PathSpelling,
     /// The endpoint takes POST only.
     MethodNotAllowed,

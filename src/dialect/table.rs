@@ -67,7 +67,8 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
         }
         Refusal::PathSpelling => {
             let reason = "Bad Request: path spelling";
-            let message = "The path has empty or dot segments, `;`, or encoded letters: write it plainly";
+            let message =
+                "The path has empty or dot segments, `;`, encoded letters or a broken encoding: write it plainly";
             Row::new(400, Argument, reason, message)
         }
         Refusal::MethodNotAllowed => Row {

@@ -96,7 +96,7 @@ fn request_rows() -> Vec<Row> {
             Refusal::PathSpelling,
             400,
             ARGUMENT,
-            "The path has empty or dot segments, `;`, or encoded letters: write it plainly",
+            "The path has empty or dot segments, `;`, encoded letters or a broken encoding: write it plainly",
         ),
         no(
             Refusal::MethodNotAllowed,

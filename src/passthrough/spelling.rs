@@ -33,13 +33,20 @@ const STEPS: [Step; 8] = [
     trimmed,
 ];
 
-/// All readings of a path, itself included; none if they are too many.
+/// All readings of a path, itself included; none if they are too many, or if one of them is a riddle: servers differ most
+/// where an encoding is broken.
 pub(super) fn readings(path: &str) -> Option<BTreeSet<Vec<u8>>> {
+    if is_broken(path.as_bytes()) {
+        return None;
+    }
     let mut found = BTreeSet::from([path.as_bytes().to_vec()]);
     let mut new: Vec<Vec<u8>> = found.iter().cloned().collect();
     while let Some(path) = new.pop() {
         for step in STEPS {
             let next = step(&path);
+            if is_odd(&next) {
+                return None;
+            }
             if !found.contains(&next) {
                 found.insert(next.clone());
                 new.push(next);
@@ -50,6 +57,20 @@ pub(super) fn readings(path: &str) -> Option<BTreeSet<Vec<u8>>> {
         }
     }
     Some(found)
+}
+
+/// Whether a `%` stands before anything but two hexadecimal digits.
+fn is_broken(path: &[u8]) -> bool {
+    let mut encoded = path.split(|byte| *byte == b'%').skip(1);
+    encoded.any(|rest| !rest.get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit)))
+}
+
+/// Whether a decoded path holds what no name of a catalog does and servers read in their own ways: control characters,
+/// bytes that are no UTF-8 (an overlong `/` is one), and `%u`, another encoding.
+fn is_odd(reading: &[u8]) -> bool {
+    let has_control = std::str::from_utf8(reading).is_ok_and(|text| text.chars().any(char::is_control));
+    let has_other = reading.windows(2).any(|pair| pair.eq_ignore_ascii_case(b"%u"));
+    has_control || has_other || std::str::from_utf8(reading).is_err()
 }
 
 /// Whether one reading is a path of lineage, or lies below one, in any letter case; the root is one too.
@@ -184,6 +205,22 @@ mod tests {
             "/../api/lineage",
             "/%2f",
             "/.",
+            // Riddles.
+            "/api/metalakes/a%",
+            "/api/metalakes/a%2",
+            "/api/metalakes/a%2g",
+            "/api/metalakes/a%zz",
+            "/api/%u006cineage",
+            "/api/%25u006cineage",
+            "/api/metalakes/%25U002e",
+            "/api/metalakes/a%0d%0ab",
+            "/api/metalakes/a%250ab",
+            "/api/metalakes/a%00",
+            "/api/metalakes/a%7f",
+            "/api/metalakes/a%c2%85",
+            "/api/metalakes/%c0%af",
+            "/api/metalakes/%ff",
+            "/api/metalakes/%e4",
         ] {
             assert!(spells_lineage(path), "{path}");
         }
@@ -199,6 +236,11 @@ mod tests {
             "/api/version",
             "/iceberg/v1/config",
             "/api/metalakes/demo/tags/100%25",
+            "/api/metalakes/demo/tags/100%2525",
+            "/api/metalakes/demo/tags/50%25%20off",
+            "/api/metalakes/demo/tags/%c3%a4",
+            "/api/metalakes/demo/tags/%E2%82%AC",
+            "/api/metalakes/demo/tags/a%20b",
         ] {
             assert!(!spells_lineage(path), "{path}");
         }
@@ -233,6 +275,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_broken_or_odd_encoding_passes_nowhere(
+            start in "(/[a-z]{1,5}){1,3}/",
+            odd in prop::sample::select(&["%", "%2", "%x1", "%1x", "%u0061", "%0a", "%0D", "%00", "%7F", "%c0%af", "%fe"][..]),
+            rest in "[g-t]{0,4}(/[g-t]{1,5}){0,2}",
+        ) {
+            let path = format!("{start}{odd}{rest}");
+            prop_assert_eq!(readings(&path), None, "{}", path);
+        }
+
         #[test]
         fn no_disguise_hides_a_lineage_path(
             path in prop::sample::select(&LINEAGE[..]),

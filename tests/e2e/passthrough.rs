@@ -75,6 +75,10 @@ async fn nothing_passes_without_a_token_over_the_limit_or_off_the_list() {
         ("/api/lineage;x", 400),
         ("/api//lineage", 400),
         ("/api/..%2fmetrics", 400),
+        ("/api/metalakes/a%zz", 400),
+        ("/api/%u006cineage", 400),
+        ("/api/metalakes/a%0d%0aX:%20y", 400),
+        ("/api/metalakes/%c0%af", 400),
     ] {
         assert_eq!(gate.event("alice", path, "{}").await.status.as_u16(), status, "{path}");
     }

@@ -83,6 +83,14 @@ impl Contract {
         }
     }
 
+    /// Whether a 401 or 403 comes from a server of this kind itself. Only one kind has a shape that tells.
+    pub(super) fn is_own_refusal(self, raw: &Raw) -> bool {
+        match self {
+            Self::Gravitino => gravitino::is_own_refusal(raw),
+            Self::Openlineage | Self::Marquez | Self::Openmetadata | Self::Datahub | Self::Polaris => true,
+        }
+    }
+
     /// How its batch call takes events, if it has one (facts: backends 0.5).
     pub(super) fn batch_form(self) -> Option<BatchForm> {
         match self {

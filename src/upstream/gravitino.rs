@@ -20,6 +20,10 @@ pub(super) const PROBE: &str = "/api/version";
 /// gravitino-real 3.10).
 pub(super) const ACCEPT: &str = "application/vnd.gravitino.v1+json, application/json";
 
+/// The codes of its own 403 and 401 (facts: gravitino-real 3).
+const FORBIDDEN: u64 = 1008;
+const UNAUTHORIZED: u64 = 1011;
+
 /// Raw answer → outcome.
 pub(super) fn classify(raw: &Raw, host: &str, port: u16) -> Outcome {
     let message = raw.message(|object| object.get("code").is_some_and(Value::is_number));
@@ -28,6 +32,12 @@ pub(super) fn classify(raw: &Raw, host: &str, port: u16) -> Outcome {
         return raw.wrong_shape();
     }
     raw.by_status(Durability::Queued, message)
+}
+
+/// Whether a 401 or 403 is its own word about a credential, and not that of something before it.
+pub(super) fn is_own_refusal(raw: &Raw) -> bool {
+    let code = raw.object().and_then(|object| object.get("code")?.as_u64());
+    matches!((raw.status.as_u16(), code), (401, Some(UNAUTHORIZED)) | (403, Some(FORBIDDEN)))
 }
 
 /// Its answers to lineage have no body; those to other calls have a code, which is 0 where all is well.
@@ -106,6 +116,28 @@ mod tests {
                 expected,
                 "{status} {content_type:?} {body}"
             );
+        }
+    }
+
+    #[test]
+    fn only_a_401_and_403_in_its_own_shape_is_its_own_word() {
+        let json = "application/json;charset=utf-8";
+        for (status, body, complete, expected) in [
+            (401, r#"{"code":1011,"type":"UnauthorizedException","message":"no"}"#, true, true),
+            (403, r#"{"code":1008,"type":"ForbiddenException","message":"no"}"#, true, true),
+            (401, r#"{"code":1008,"type":"ForbiddenException","message":"no"}"#, true, false),
+            (403, r#"{"code":1011,"type":"UnauthorizedException","message":"no"}"#, true, false),
+            (403, r#"{"code":403,"message":"no"}"#, true, false),
+            (401, r#"{"code":1011,"type":"UnauthorizedException","message":"no"}"#, false, false),
+            (403, JETTY, true, false),
+            (401, PAGE, true, false),
+            (403, "", true, false),
+            (400, r#"{"code":1008,"type":"ForbiddenException","message":"no"}"#, true, false),
+        ] {
+            let body = Bytes::from_static(body.as_bytes());
+            let status = StatusCode::from_u16(status).unwrap();
+            let raw = Raw { status, content_type: Some(json.to_owned()), body, complete };
+            assert_eq!(is_own_refusal(&raw), expected, "{raw:?}");
         }
     }
 

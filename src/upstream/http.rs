@@ -274,9 +274,9 @@ impl Http {
     }
 
     /// The kind's reading of an answer, with what only the request tells: a refused credential is the caller's verdict
-    /// where it was the caller's, and an event that makes no edge anyway was filtered.
+    /// where it was the caller's and the backend itself refused it, and an event that makes no edge anyway was filtered.
     fn attributed(&self, outcome: Outcome, raw: &Raw, delivery: &Delivery) -> Outcome {
-        let forwarded = self.forwards(delivery);
+        let forwarded = self.forwards(delivery) && self.contract.is_own_refusal(raw);
         match (outcome, raw.status.as_u16()) {
             (Outcome::UpstreamAuth, 401) if forwarded => Outcome::CallerUnauthenticated,
             (Outcome::UpstreamAuth, _) if forwarded => Outcome::CallerForbidden,

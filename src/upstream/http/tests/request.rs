@@ -6,12 +6,16 @@ use super::*;
 
 /// What a backend sees of one delivery, and the outcome of its answer.
 async fn seen_by(kind: &str, more: serde_json::Value, status: u16) -> (Seen, Outcome) {
+    seen_by_one_that_says(kind, more, status, "").await
+}
+
+async fn seen_by_one_that_says(kind: &str, more: serde_json::Value, status: u16, body: &str) -> (Seen, Outcome) {
     let (listener, port) = listen().await;
     let upstream = upstream(kind, &format!("http://127.0.0.1:{port}"), more);
     let backend = async {
         let mut stream = accept(&listener).await;
         let seen = read_request(&mut stream).await.unwrap();
-        answer(&mut stream, status, "", "").await;
+        answer(&mut stream, status, "", body).await;
         seen
     };
     let event = delivery(r#"{"a" : 1}"#);
@@ -72,12 +76,22 @@ async fn the_callers_credential_and_roles_go_on_only_where_that_is_configured() 
 async fn a_refused_credential_is_the_callers_verdict_only_where_it_was_the_callers() {
     let none = serde_json::json!({});
     let forward = serde_json::json!({ "auth": "forward" });
-    for kind in ["openlineage", "gravitino"] {
-        assert_eq!(seen_by(kind, none.clone(), 401).await.1, Outcome::UpstreamAuth);
-        assert_eq!(seen_by(kind, none.clone(), 403).await.1, Outcome::UpstreamAuth);
-        assert_eq!(seen_by(kind, forward.clone(), 401).await.1, Outcome::CallerUnauthenticated);
-        assert_eq!(seen_by(kind, forward.clone(), 403).await.1, Outcome::CallerForbidden);
-        assert_eq!(seen_by(kind, forward.clone(), 429).await.1, Outcome::Throttled);
+    let outcome = async |kind, more: &serde_json::Value, status, body| {
+        seen_by_one_that_says(kind, more.clone(), status, body).await.1
+    };
+    let unauthorized = r#"{"code":1011,"type":"UnauthorizedException","message":"no"}"#;
+    let forbidden = r#"{"code":1008,"type":"ForbiddenException","message":"no"}"#;
+    for (kind, bodies) in [("openlineage", ["", ""]), ("gravitino", [unauthorized, forbidden])] {
+        assert_eq!(outcome(kind, &none, 401, bodies[0]).await, Outcome::UpstreamAuth);
+        assert_eq!(outcome(kind, &none, 403, bodies[1]).await, Outcome::UpstreamAuth);
+        assert_eq!(outcome(kind, &forward, 401, bodies[0]).await, Outcome::CallerUnauthenticated);
+        assert_eq!(outcome(kind, &forward, 403, bodies[1]).await, Outcome::CallerForbidden);
+        assert_eq!(outcome(kind, &forward, 429, "").await, Outcome::Throttled);
+    }
+    // Something before the server says so, which is no verdict of its own.
+    for body in ["", "<html></html>", r#"{"servlet":"x","message":"Forbidden","status":"403"}"#] {
+        assert_eq!(outcome("gravitino", &forward, 401, body).await, Outcome::UpstreamAuth);
+        assert_eq!(outcome("gravitino", &forward, 403, body).await, Outcome::UpstreamAuth);
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! An allow is used until [`Settings::fresh`] is over, counted from when its question went out, and is asked for again
 //! ahead of that while it is in use. After it the source is asked before anything is allowed. Only if the source fails
-//! does the old allow serve, up to [`Settings::stale_if_error`]; a no, or a refused credential, takes its place. Denials
-//! have a shorter time and a store of their own: names that nobody may see are without end, and must not push out those
-//! that are in use.
+//! does the old allow serve, up to [`Settings::stale_if_error`]; a no, a refused credential or another 4xx takes its
+//! place. Denials have a shorter time and a store of their own: names that nobody may see are without end, and must not
+//! push out those that are in use.
 //!
 //! Time is tokio's and is judged here; moka bounds the number of entries, and knows nothing of their age.
 
@@ -62,9 +62,12 @@ pub enum Failure {
     /// The source failed, or was not asked; the text is for the operator.
     #[error("{0}")]
     Unavailable(String),
-    /// The source answered, and cannot decide this question: that says nothing about others.
+    /// The source failed on this question: that says nothing about others.
     #[error("{0}")]
     Undecided(String),
+    /// The source answered, and decides nothing: what it said before does not hold any more.
+    #[error("{0}")]
+    Rejected(String),
 }
 
 /// What is known without asking.
@@ -285,7 +288,7 @@ impl Inner {
                 self.denials.insert(about.key, entry);
                 self.allows.invalidate(&about.key);
             }
-            Err(Failure::CallerUnauthenticated) => self.allows.invalidate(&about.key),
+            Err(Failure::CallerUnauthenticated | Failure::Rejected(_)) => self.allows.invalidate(&about.key),
             Err(Failure::Unavailable(_) | Failure::Undecided(_)) => {}
         }
     }
@@ -297,13 +300,16 @@ impl Inner {
             Err(Failure::CallerUnauthenticated) => "unauthenticated",
             Err(Failure::Unavailable(_)) => "unavailable",
             Err(Failure::Undecided(_)) => "undecided",
+            Err(Failure::Rejected(_)) => "rejected",
         };
         Metrics::count(&self.metrics.questions, word);
         self.metrics.seconds.observe(took.as_secs_f64());
         let reason = match end {
             Ok(_) | Err(Failure::CallerUnauthenticated) => return self.breaker().answered(),
             // It may be the question's fault: neither a sign of life nor one of death.
-            Err(Failure::Undecided(reason)) => return tracing::debug!(%reason, "a question cannot be decided"),
+            Err(Failure::Undecided(reason) | Failure::Rejected(reason)) => {
+                return tracing::debug!(%reason, "a question cannot be decided");
+            }
             Err(Failure::Unavailable(reason)) => reason,
         };
         tracing::debug!(%reason, "a question to the policy source failed");

@@ -108,9 +108,13 @@ pub enum Trouble {
     /// The server cannot be asked, or what answers is not a Gravitino server that can decide. No one caller's fault.
     #[error("{0}")]
     Unavailable(String),
-    /// This one question cannot be decided: it may be the caller's fault, or a catalog's, and says nothing about others.
+    /// The server failed on this one question: it may be a catalog's fault, and says nothing about others.
     #[error("{0}")]
     Undecided(String),
+    /// The server answered, and its answer decides nothing: a 4xx of its own, or rights that may not be read. What was
+    /// known before does not hold any more, and nothing is said about other questions.
+    #[error("{0}")]
+    Rejected(String),
 }
 
 /// All faults of meaning in `policy.gravitino`.
@@ -227,7 +231,8 @@ impl Gravitino {
     pub async fn ask_rest(&self, asker: &Asker<'_>, question: &Question) -> Result<Answer, Trouble> {
         match (self.config.mode, self.config.fallback) {
             (GravitinoMode::Snapshot, GravitinoFallback::Refuse) => {
-                Err(self.undecided("what was read of it does not decide the question, and `fallback` is `refuse`"))
+                let text = "what was read of it does not decide the question, and `fallback` is `refuse`";
+                Err(Trouble::Undecided(self.named(text)))
             }
             (GravitinoMode::Snapshot, GravitinoFallback::Probe) | (GravitinoMode::Probe, _) => {
                 self.ask(asker, question).await
@@ -288,7 +293,8 @@ impl Gravitino {
         let narrowed = *asker.roles != ActiveRoles::All;
         let views = asked.kind != ObjectType::View || self.capabilities(asker).await?.views;
         if !views {
-            return Err(self.undecided("this version has no rule for views: upgrade it to 1.2 or later"));
+            let text = "this version has no rule for views: upgrade it to 1.2 or later";
+            return Err(Trouble::Rejected(self.named(text)));
         }
         if !narrowed || self.capabilities(asker).await?.active_roles {
             return self.owner(asker, asker.active_roles, asked).await;
@@ -318,7 +324,7 @@ impl Gravitino {
             Reading::Refused => Ok(Answer::No),
             Reading::MissingCatalog => local::in_missing_catalog(&self.caller, who, asked, asker.roles).await,
             Reading::Unauthenticated => Err(Trouble::CallerUnauthenticated),
-            Reading::AuthorizationOff => Err(Trouble::Unavailable(self.turn_unsafe(trial::AUTHORIZATION_OFF))),
+            Reading::AuthorizationOff => Err(self.seems_off(who).await),
             Reading::Trouble(trouble) => {
                 let path = call::owner_path(asked.metalake, asked.kind, asked.name);
                 Err(self.caller.placed(&path, trouble))
@@ -342,8 +348,19 @@ impl Gravitino {
         }
     }
 
-    fn undecided(&self, text: &str) -> Trouble {
-        Trouble::Undecided(format!("Gravitino at {}: {text}", host(&self.config.url)))
+    /// One answer does not speak for the server: a trial call tells whether it refuses everybody from now on.
+    async fn seems_off(&self, who: As<'_>) -> Trouble {
+        match trial::learn(&self.caller, who).await {
+            Ok(Knowledge::Unsafe(reason)) => Trouble::Unavailable(self.turn_unsafe(&reason)),
+            Ok(Knowledge::Guarded | Knowledge::Known(_) | Knowledge::Unknown(_)) => {
+                Trouble::Rejected(self.named("answered 405, code 1006, to this question alone"))
+            }
+            Err(trouble) => trouble,
+        }
+    }
+
+    fn named(&self, text: &str) -> String {
+        format!("Gravitino at {}: {text}", host(&self.config.url))
     }
 
     fn knew(&self, knowledge: Knowledge) {
@@ -355,7 +372,7 @@ impl Gravitino {
 
     /// Refuses from now on, until a trial says otherwise. Tells the reason, once.
     fn turn_unsafe(&self, reason: &str) -> String {
-        let reason = format!("Gravitino at {}: {reason}", host(&self.config.url));
+        let reason = self.named(reason);
         if !self.reported.swap(true, Ordering::Relaxed) {
             tracing::error!(%reason, "the policy source is unsafe: requests are refused");
         }
@@ -375,7 +392,7 @@ impl Trouble {
     pub fn is_the_servers(&self) -> bool {
         match self {
             Self::Unavailable(_) => true,
-            Self::CallerUnauthenticated | Self::Undecided(_) => false,
+            Self::CallerUnauthenticated | Self::Undecided(_) | Self::Rejected(_) => false,
         }
     }
 }

@@ -309,7 +309,9 @@ impl Elsewhere<'_> {
                     round.settled.insert(about.key, true);
                     round.stale = true;
                 }
-                Err(Failure::Unavailable(reason) | Failure::Undecided(reason)) => round.failed = Some(reason),
+                Err(Failure::Unavailable(reason) | Failure::Undecided(reason) | Failure::Rejected(reason)) => {
+                    round.failed = Some(reason);
+                }
             }
         }
         Ok(round)
@@ -374,6 +376,7 @@ fn question_of(
             Err(Trouble::CallerUnauthenticated) => Err(Failure::CallerUnauthenticated),
             Err(Trouble::Unavailable(reason)) => Err(Failure::Unavailable(reason)),
             Err(Trouble::Undecided(reason)) => Err(Failure::Undecided(reason)),
+            Err(Trouble::Rejected(reason)) => Err(Failure::Rejected(reason)),
         }
     }
 }

@@ -14,7 +14,7 @@ const SECONDS: [f64; 10] = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 pub struct Metrics {
     /// Answers that were there: `allow` or `deny`.
     pub(super) hits: Family<ResultLabels, Counter>,
-    /// Ends of questions: `yes`, `no`, `unauthenticated`, `unavailable`, `undecided`.
+    /// Ends of questions: `yes`, `no`, `unauthenticated`, `unavailable`, `undecided`, `rejected`.
     pub(super) questions: Family<ResultLabels, Counter>,
     /// Time that questions took.
     pub(super) seconds: Histogram,

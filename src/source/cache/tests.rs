@@ -114,7 +114,7 @@ async fn look(cache: &Cache, about: &About, fake: &Fake) -> (End, bool) {
         Err(failure) => Err(failure),
     };
     match end {
-        Err(Failure::Unavailable(_)) if cache.serves_stale(about) => (Ok(true), true),
+        Err(Failure::Unavailable(_) | Failure::Undecided(_)) if cache.serves_stale(about) => (Ok(true), true),
         end => (end, false),
     }
 }
@@ -208,8 +208,8 @@ async fn a_source_that_is_silent_has_failed_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_no_and_a_refused_credential_take_the_place_of_an_allow() {
-    for no in [Ok(false), Err(Failure::CallerUnauthenticated)] {
+async fn a_no_a_refused_credential_and_another_4xx_take_the_place_of_an_allow() {
+    for no in [Ok(false), Err(Failure::CallerUnauthenticated), Err(Failure::Rejected("400".to_owned()))] {
         let (cache, fake, about) = (cache(), Fake::new(Ok(true)), about(&actor("a"), "c.s.t"));
         drop(look(&cache, &about, &fake).await);
         fake.says(no.clone());

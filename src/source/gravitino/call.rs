@@ -200,6 +200,7 @@ impl Caller {
             Trouble::CallerUnauthenticated => Trouble::CallerUnauthenticated,
             Trouble::Unavailable(text) => Trouble::Unavailable(place(text)),
             Trouble::Undecided(text) => Trouble::Undecided(place(text)),
+            Trouble::Rejected(text) => Trouble::Rejected(place(text)),
         }
     }
 
@@ -231,7 +232,7 @@ impl Caller {
                     failed(Trouble::Unavailable(format!("answered with another shape than expected: {error}")))
                 }
             },
-            Reading::Passed if read.status == 409 => failed(Trouble::Undecided("it is not in use".to_owned())),
+            Reading::Passed if read.status == 409 => failed(Trouble::Rejected("it is not in use".to_owned())),
             Reading::Passed | Reading::MissingCatalog => Ok(Got::Missing),
             Reading::Refused => Ok(Got::Forbidden),
             Reading::Unauthenticated => Err(Trouble::CallerUnauthenticated),
@@ -246,7 +247,7 @@ impl Caller {
         match self.typed::<MeBody>(Call::Principal, path, who).await? {
             Got::Found(body) => Ok(body.principal),
             Got::Missing | Got::Forbidden => {
-                Err(self.placed(path, Trouble::Undecided("does not say who the caller is".to_owned())))
+                Err(self.placed(path, Trouble::Rejected("does not say who the caller is".to_owned())))
             }
         }
     }

@@ -222,5 +222,5 @@ impl Case {
 }
 
 fn undecided(text: &str) -> Trouble {
-    Trouble::Undecided(format!("this version of Gravitino cannot decide the question itself, and {text}"))
+    Trouble::Rejected(format!("this version of Gravitino cannot decide the question itself, and {text}"))
 }

@@ -11,6 +11,9 @@ use crate::upstream::Read;
 
 use super::Trouble;
 
+/// The lowest code of an error.
+const FIRST_CODE: u32 = 1000;
+
 const NOT_FOUND: u32 = 1003;
 const UNSUPPORTED: u32 = 1006;
 const FORBIDDEN: u32 = 1008;
@@ -59,12 +62,13 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Nothing where the body is not whole, or not Gravitino's.
+    /// Nothing where the body is not whole, or not Gravitino's: others number their errors below its own.
     pub(super) fn of(read: &Read) -> Option<Self> {
         if !read.complete {
             return None;
         }
-        serde_json::from_slice::<Self>(&read.body).ok().filter(|words| words.code.is_some())
+        let is_own = |words: &Self| words.code.is_some_and(|code| code == 0 || code >= FIRST_CODE);
+        serde_json::from_slice::<Self>(&read.body).ok().filter(is_own)
     }
 }
 
@@ -103,11 +107,11 @@ pub(super) fn trouble(read: &Read) -> Trouble {
     };
     let quoted: String = words.message.chars().filter(|c| !c.is_control()).take(QUOTED).collect();
     match (status, words.code) {
-        // What fails for one name, one catalog's backend or one caller says nothing about the others.
-        (400 | 404 | 409 | 500 | 502, Some(code)) => {
-            Trouble::Undecided(format!("answered {status}, code {code}: {quoted}"))
-        }
         (401, Some(UNAUTHORIZED)) => Trouble::CallerUnauthenticated,
+        (408 | 429, _) => Trouble::Unavailable(format!("answered {status}: {quoted}")),
+        (400..=499, Some(code)) => Trouble::Rejected(format!("answered {status}, code {code}: {quoted}")),
+        // What fails for one name, or one catalog's backend, says nothing about the others.
+        (500 | 502, Some(code)) => Trouble::Undecided(format!("answered {status}, code {code}: {quoted}")),
         _ => Trouble::Unavailable(format!("answered {status}: {quoted}")),
     }
 }

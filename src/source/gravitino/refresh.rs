@@ -475,7 +475,7 @@ where
 fn optional<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(Trouble::Undecided(_)) => Ok(None),
+        Err(Trouble::Undecided(_) | Trouble::Rejected(_)) => Ok(None),
         Err(trouble @ (Trouble::Unavailable(_) | Trouble::CallerUnauthenticated)) => Err(trouble),
     }
 }
@@ -484,6 +484,6 @@ fn optional<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
 fn told(trouble: &Trouble) -> String {
     match trouble {
         Trouble::CallerUnauthenticated => "the server does not accept the gate's `credential`: 401".to_owned(),
-        Trouble::Unavailable(text) | Trouble::Undecided(text) => text.clone(),
+        Trouble::Unavailable(text) | Trouble::Undecided(text) | Trouble::Rejected(text) => text.clone(),
     }
 }

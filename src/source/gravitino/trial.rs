@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Pause while it is known: it may be started anew as another version, or with other settings.
 const RECHECK: Duration = Duration::from_secs(30);
 
-pub(super) const AUTHORIZATION_OFF: &str =
+const AUTHORIZATION_OFF: &str =
     "runs with gravitino.authorization.enable=false, so that it cannot decide: turn it on, or use policy files";
 
 const UNGUARDED: &str =
@@ -135,7 +135,7 @@ pub(super) async fn learn(caller: &Caller, who: As<'_>) -> Result<Knowledge, Tro
 /// A trial asks about nothing that a caller chose.
 fn not_a_callers(trouble: Trouble) -> Trouble {
     match trouble {
-        Trouble::Undecided(text) => Trouble::Unavailable(text),
+        Trouble::Undecided(text) | Trouble::Rejected(text) => Trouble::Unavailable(text),
         Trouble::Unavailable(_) | Trouble::CallerUnauthenticated => trouble,
     }
 }

@@ -36,7 +36,7 @@ async fn ask_all(version: Version) -> (usize, usize) {
             match gravitino.ask(&asker, &question(&world, kind, name)).await {
                 Ok(found) => assert_eq!(found, answer(expected), "{} {verdict}", world.value["id"]),
                 // A role that came from a group cannot be told from one that is only seen.
-                Err(Trouble::Undecided(_)) if !world.caller(at).1.is_empty() => missing += 1,
+                Err(Trouble::Rejected(_)) if !world.caller(at).1.is_empty() => missing += 1,
                 Err(trouble) => panic!("{} {verdict}: {trouble}", world.value["id"]),
             }
             count += 1;
@@ -83,7 +83,7 @@ async fn narrowing_roles_count_whether_the_server_reads_them_or_not() {
                         assert_eq!(found, answer(expected), "{version:?} {} {text} {verdict}", world.value["id"]);
                         counts[0] += 1;
                     }
-                    Err(Trouble::Undecided(_)) if version == Version::V1_3 => counts[1] += 1,
+                    Err(Trouble::Rejected(_)) if version == Version::V1_3 => counts[1] += 1,
                     Err(trouble) => panic!("{trouble}"),
                 }
             }

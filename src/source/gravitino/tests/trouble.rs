@@ -121,11 +121,28 @@ async fn unsafe_servers_are_refused_with_the_reason() {
         assert!(ask(&gravitino).await.expect_err("refused").to_string().contains(words));
         assert_eq!(double.count(), before);
     }
-    // Turned off while the gate runs.
-    let double = Double::serve(move |head| trial(head).unwrap_or_else(|| reply(405, "", off))).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_turned_off_while_the_gate_runs_is_found_out_by_a_trial() {
+    let off = r#"{"code":1006,"type":"UnsupportedOperationException","message":"off"}"#;
+    let is_off = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_off);
+    let double = Double::serve(move |head| {
+        trial(head).filter(|_| !switch.load(Ordering::SeqCst)).unwrap_or_else(|| reply(405, "", off))
+    })
+    .await;
     let gravitino = double.gravitino(json!({}));
-    assert!(ask(&gravitino).await.is_err());
+    assert!(gravitino.try_once().await);
+    // One answer alone is no word about all callers.
+    let Err(Trouble::Rejected(text)) = ask(&gravitino).await else { panic!("no decision") };
+    assert!(text.contains("405"), "{text}");
+    assert!(matches!(gravitino.state(), State::Ready(_)));
+    is_off.store(true, Ordering::SeqCst);
+    let Err(Trouble::Unavailable(text)) = ask(&gravitino).await else { panic!("no decision") };
+    assert!(text.contains("authorization.enable=false"), "{text}");
     assert!(matches!(gravitino.state(), State::Unsafe(_)));
+    is_off.store(false, Ordering::SeqCst);
     assert!(gravitino.try_once().await, "a trial finds it turned on again");
     assert!(matches!(gravitino.state(), State::Ready(_)));
 }

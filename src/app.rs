@@ -25,9 +25,9 @@ use crate::observe::metrics::Metrics;
 use crate::passthrough::Passthrough;
 use crate::reload::{self, Target, Trigger};
 use crate::route::Paths;
-use crate::source::cache::{self, Cache};
+use crate::source::cache;
 use crate::source::gravitino::{self, Gravitino};
-use crate::source::{Files, Source};
+use crate::source::{Files, Remote, Source};
 use crate::upstream::{Lookup, ResolvesBy, Upstream};
 
 mod source;
@@ -155,10 +155,11 @@ impl App {
         let Loaded { certificates, passthroughs, authenticator, limits, files, gravitino, upstream, .. } = loaded;
         let Loaded { upstream_auth, upstream_kind, delivery, plan, lookup, audit, .. } = loaded;
 
-        let cache = Cache::new((&config.policy.cache).into(), counters.policy.clone());
+        let settings = (&config.policy.cache).into();
         let by_name = config.policy.gravitino.as_ref().is_some_and(|gravitino| gravitino.metalakes != Metalakes::All);
-        let remote = gravitino.clone().map(|gravitino| (gravitino, by_name));
-        let policy = (config.policy.mode != PolicyMode::Off).then(|| Arc::new(Source::new(files, remote, cache)));
+        let remote =
+            gravitino.clone().map(|gravitino| Remote::new(gravitino, by_name, settings, counters.policy.clone()));
+        let policy = (config.policy.mode != PolicyMode::Off).then(|| Arc::new(Source::new(files, remote)));
         let observer = Arc::new(Observer { audit, metrics: Arc::new(metrics) });
         let name = Arc::clone(upstream.name());
         let protection = upstream.protection().clone();

@@ -3,7 +3,7 @@
 
 pub use self::files::Files;
 pub use self::gravitino::Gravitino;
-pub use self::judge::{Ask, Ruled, Source, Unjudged};
+pub use self::judge::{Ask, Remote, Ruled, Source, Unjudged};
 
 pub mod cache;
 pub mod gravitino;

@@ -2,24 +2,26 @@
 //!
 //! An allow is used until [`Settings::fresh`] is over, counted from when its question went out, and is asked for again
 //! ahead of that while it is in use. After it the source is asked before anything is allowed. Only if the source fails
-//! does the old allow serve, up to [`Settings::stale_if_error`]; a no, a refused credential or another 4xx takes its
+//! does the old allow serve (not while the question waits behind others), up to [`Settings::stale_if_error`]; a no, a refused credential or another 4xx takes its
 //! place. Denials have a shorter time and a store of their own: names that nobody may see are without end, and must not
 //! push out those that are in use.
 //!
 //! Time is tokio's and is judged here; moka bounds the number of entries, and knows nothing of their age.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config;
 
 use self::breaker::Breaker;
 use self::dropped::{Dropped, Era};
-use self::flight::{Begun, End, Flights};
+use self::flight::{Begun, End, Flights, Stage};
 
 pub use self::dropped::Drops;
 pub use self::flight::Flight;
@@ -37,6 +39,12 @@ const QUEUE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a question may be on its way.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// Time between two trials of a source that does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Asks the source something that no caller chose, and tells whether it answers.
+pub type Trial = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
 /// Bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +67,12 @@ pub enum Failure {
     /// The source does not take the caller's own credential.
     #[error("the policy source does not accept the caller's credential")]
     CallerUnauthenticated,
-    /// The source failed, or was not asked; the text is for the operator.
+    /// The source failed, or is given up for the moment; the text is for the operator.
     #[error("{0}")]
     Unavailable(String),
+    /// The question's turn did not come: too much was asked, which says nothing about the source.
+    #[error("{0}")]
+    NotAsked(String),
     /// The source failed on this question: that says nothing about others.
     #[error("{0}")]
     Undecided(String),
@@ -94,19 +105,18 @@ pub struct About {
 }
 
 /// The cache. A clone is the same one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Cache(Arc<Inner>);
 
 /// The cache as one request sees it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct View<'c> {
     inner: &'c Inner,
     caller: CallerId,
     dropped: Arc<Dropped>,
-    now: Instant,
+    at: Instant,
 }
 
-#[derive(Debug)]
 struct Inner {
     settings: Settings,
     allows: moka::sync::Cache<Key, Entry>,
@@ -114,6 +124,7 @@ struct Inner {
     flights: Mutex<Flights>,
     places: Semaphore,
     breaker: Mutex<Breaker>,
+    trial: Trial,
     dropped: ArcSwap<Dropped>,
     metrics: Metrics,
 }
@@ -141,11 +152,27 @@ impl Failure {
     fn broken_off() -> Self {
         Self::Unavailable("the question to the policy source broke off".to_owned())
     }
+
+    fn not_asked() -> Self {
+        let text =
+            "too many questions to the policy source wait for their turn; `policy.cache.concurrency` are asked at once";
+        Self::NotAsked(text.to_owned())
+    }
+
+    fn given_up() -> Self {
+        Self::Unavailable("the policy source does not answer; it is tried again soon".to_owned())
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
 }
 
 impl Cache {
-    /// An empty one.
-    pub fn new(settings: Settings, metrics: Metrics) -> Self {
+    /// An empty one. `trial` decides whether the source is given up when questions fail.
+    pub fn new(settings: Settings, metrics: Metrics, trial: Trial) -> Self {
         let share = settings.concurrency.div_ceil(2);
         Self(Arc::new(Inner {
             allows: moka::sync::Cache::new(settings.entries),
@@ -153,6 +180,7 @@ impl Cache {
             flights: Mutex::new(Flights::new(share)),
             places: Semaphore::new(settings.concurrency.min(Semaphore::MAX_PERMITS)),
             breaker: Mutex::default(),
+            trial,
             dropped: ArcSwap::default(),
             settings,
             metrics,
@@ -164,15 +192,15 @@ impl Cache {
         &self.0.settings
     }
 
-    /// What one caller's request may use, at this moment.
-    pub fn view(&self, caller: CallerId) -> View<'_> {
-        View { inner: &self.0, caller, dropped: self.0.dropped.load_full(), now: Instant::now() }
+    /// What a request may use that came `at` that time. What was dropped since is not in it.
+    pub fn view(&self, caller: CallerId, at: Instant) -> View<'_> {
+        View { inner: &self.0, caller, dropped: self.0.dropped.load_full(), at }
     }
 
     /// Asks, or joins who is asking already. The question runs to its end whoever waits for it; what it brings is kept.
     ///
     /// # Errors
-    /// [`Failure::Unavailable`] at once, if the source is given up for the moment or too many questions are open.
+    /// At once: [`Failure::Unavailable`] if the source is given up, [`Failure::NotAsked`] if too many questions are open.
     pub fn ask<F>(&self, about: &About, question: impl FnOnce() -> F) -> Result<Flight, Failure>
     where
         F: Future<Output = End> + Send + 'static,
@@ -185,13 +213,13 @@ impl Cache {
             inner.metrics.joined.inc();
             return Ok(flight);
         }
-        if inner.breaker().is_open(Instant::now()) {
+        if inner.breaker().is_open() {
             Metrics::count(&inner.metrics.refused, "breaker");
-            return Err(Failure::Unavailable("the policy source failed too often; it is tried again soon".to_owned()));
+            return Err(Failure::given_up());
         }
         let Some((begun, flight)) = flights.begin(about.key, about.caller, dropped.era()) else {
             Metrics::count(&inner.metrics.refused, "queue");
-            return Err(Failure::Unavailable("too many questions to the policy source are open".to_owned()));
+            return Err(Failure::not_asked());
         };
         drop(flights);
         inner.metrics.open.inc();
@@ -261,7 +289,7 @@ impl View<'_> {
 
     fn age(&self, entries: &moka::sync::Cache<Key, Entry>, key: &Key, first: Era) -> Option<Duration> {
         let entry = entries.get(key).filter(|entry| entry.era >= first)?;
-        Some(self.now.saturating_duration_since(entry.asked))
+        Some(self.at.saturating_duration_since(entry.asked))
     }
 }
 
@@ -289,11 +317,11 @@ impl Inner {
                 self.allows.invalidate(&about.key);
             }
             Err(Failure::CallerUnauthenticated | Failure::Rejected(_)) => self.allows.invalidate(&about.key),
-            Err(Failure::Unavailable(_) | Failure::Undecided(_)) => {}
+            Err(Failure::Unavailable(_) | Failure::Undecided(_) | Failure::NotAsked(_)) => {}
         }
     }
 
-    fn note(&self, caller: CallerId, end: &End, took: Duration) {
+    fn note(self: &Arc<Self>, end: &End, took: Duration) {
         let word = match end {
             Ok(true) => "yes",
             Ok(false) => "no",
@@ -301,21 +329,45 @@ impl Inner {
             Err(Failure::Unavailable(_)) => "unavailable",
             Err(Failure::Undecided(_)) => "undecided",
             Err(Failure::Rejected(_)) => "rejected",
+            Err(Failure::NotAsked(_)) => "not_asked",
         };
         Metrics::count(&self.metrics.questions, word);
         self.metrics.seconds.observe(took.as_secs_f64());
         let reason = match end {
             Ok(_) | Err(Failure::CallerUnauthenticated) => return self.breaker().answered(),
             // It may be the question's fault: neither a sign of life nor one of death.
-            Err(Failure::Undecided(reason) | Failure::Rejected(reason)) => {
+            Err(Failure::Undecided(reason) | Failure::Rejected(reason) | Failure::NotAsked(reason)) => {
                 return tracing::debug!(%reason, "a question cannot be decided");
             }
             Err(Failure::Unavailable(reason)) => reason,
         };
         tracing::debug!(%reason, "a question to the policy source failed");
-        if self.breaker().failed(caller, took, Instant::now()) {
-            self.metrics.opened.inc();
-            tracing::warn!(%reason, "the policy source failed too often; nothing is asked for a moment");
+        if self.breaker().failed() {
+            tokio::spawn(Self::try_source(Arc::downgrade(self)));
+        }
+    }
+
+    /// Tries the source until it answers.
+    async fn try_source(this: Weak<Self>) {
+        while let Some(inner) = this.upgrade() {
+            let was_open = inner.breaker().is_open();
+            let is_answered = timeout(ANSWER_TIME, (inner.trial)()).await.unwrap_or(false);
+            let goes_on = inner.breaker().tried(is_answered);
+            match (was_open, goes_on) {
+                (false, true) => {
+                    inner.metrics.opened.inc();
+                    tracing::warn!(
+                        "the policy source does not answer; until it does, nothing is asked but a trial a second"
+                    );
+                }
+                (true, false) => tracing::info!("the policy source answers again"),
+                (true, true) | (false, false) => {}
+            }
+            if !goes_on {
+                return;
+            }
+            drop(inner);
+            sleep(PAUSE).await;
         }
     }
 }
@@ -330,10 +382,10 @@ struct Asked {
 impl Asked {
     async fn run(self, question: impl Future<Output = End>) {
         let end = self.ask(question).await;
-        let sender = self.begun.end.clone();
+        let sender = self.begun.stage.clone();
         // Taken out first: who finds it gone finds what it brought in the cache.
         drop(self);
-        sender.send_replace(Some(end));
+        sender.send_replace(Stage::Ended(end));
     }
 
     async fn ask(&self, question: impl Future<Output = End>) -> End {
@@ -342,18 +394,19 @@ impl Asked {
         let turns = async { (self.begun.share.acquire().await, self.inner.places.acquire().await) };
         let Ok((Ok(_share), Ok(_place))) = timeout_at(by, turns).await else {
             Metrics::count(&self.inner.metrics.refused, "late");
-            return Err(Failure::Unavailable("the question to the policy source waited too long".to_owned()));
+            return Err(Failure::not_asked());
         };
-        let asked = Instant::now();
-        if !self.inner.breaker().admits(asked, ANSWER_TIME) {
+        if self.inner.breaker().is_open() {
             Metrics::count(&self.inner.metrics.refused, "breaker");
-            return Err(Failure::Unavailable("the policy source failed too often; it is tried again soon".to_owned()));
+            return Err(Failure::given_up());
         }
+        self.begun.stage.send_replace(Stage::Asked);
+        let asked = Instant::now();
         let entry = Entry { asked, era: self.inner.dropped.load().era() };
         let end = timeout_at(asked + ANSWER_TIME, question).await;
         let silent = || Err(Failure::Unavailable(format!("the policy source did not answer within {ANSWER_TIME:?}")));
         let end = end.unwrap_or_else(|_| silent());
-        self.inner.note(self.about.caller, &end, asked.elapsed());
+        self.inner.note(&end, asked.elapsed());
         self.inner.keep(&self.about, &end, entry);
         end
     }

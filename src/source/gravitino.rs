@@ -193,6 +193,11 @@ impl Gravitino {
         self.state()
     }
 
+    /// Whether the server answers what no caller chose.
+    pub async fn answers(&self) -> bool {
+        trial::learn(&self.caller, As::Service).await.is_ok()
+    }
+
     /// What is known of the server. In `snapshot` mode it is ready only once a snapshot was read.
     pub fn state(&self) -> State {
         let state = self.knowledge.load().state();

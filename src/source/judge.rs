@@ -30,8 +30,9 @@ pub struct Source {
     remote: Option<Remote>,
 }
 
+/// A Gravitino server and what it said.
 #[derive(Debug)]
-struct Remote {
+pub struct Remote {
     gravitino: Arc<Gravitino>,
     by_name: bool,
     cache: Cache,
@@ -88,10 +89,8 @@ struct Elsewhere<'a> {
 }
 
 impl Source {
-    /// Sources of a gate. `gravitino` comes with whether its metalakes are configured by name: if not, it governs every
-    /// job namespace that the files do not know.
-    pub fn new(files: Option<Arc<Files>>, gravitino: Option<(Arc<Gravitino>, bool)>, cache: Cache) -> Self {
-        let remote = gravitino.map(|(gravitino, by_name)| Remote { gravitino, by_name, cache });
+    /// Sources of a gate.
+    pub fn new(files: Option<Arc<Files>>, remote: Option<Remote>) -> Self {
         Self { files, remote }
     }
 
@@ -147,6 +146,17 @@ impl Ask<'_> {
 }
 
 impl Remote {
+    /// With whether its metalakes are configured by name: if not, it governs every job namespace that the files do not
+    /// know.
+    pub fn new(gravitino: Arc<Gravitino>, by_name: bool, settings: cache::Settings, metrics: cache::Metrics) -> Self {
+        let tried = Arc::clone(&gravitino);
+        let trial: cache::Trial = Box::new(move || {
+            let gravitino = Arc::clone(&tried);
+            Box::pin(async move { gravitino.answers().await })
+        });
+        Self { gravitino, by_name, cache: Cache::new(settings, metrics, trial) }
+    }
+
     fn governs(&self, world: &World, role: Role, namespace: &str) -> bool {
         self.gravitino.governs(namespace) && is_elsewhere(world, self.by_name, role, namespace)
     }
@@ -191,9 +201,10 @@ impl Elsewhere<'_> {
         F: Future<Output = Result<bool, Failure>> + Send + 'static,
     {
         let actor = Actor::new(ask.caller, ask.roles);
+        let began = Instant::now();
         let mut round = Round::default();
         loop {
-            let Look { hearing, ageing } = self.look(world, ask, &actor, &round.settled);
+            let Look { hearing, ageing } = self.look(world, ask, (&actor, began), &round.settled);
             let open = match hearing {
                 Hearing::Judged(judgement) => {
                     self.refresh(ageing, &asking);
@@ -212,9 +223,16 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// One run of the evaluator over what is known.
-    fn look<'e>(&self, world: &'e World, ask: &Ask<'e>, actor: &Actor, settled: &HashMap<Key, bool>) -> Look<'e> {
-        let view = self.cache.view(actor.caller);
+    /// One run of the evaluator over what is known. What was fresh when the event came serves to its end: else the answers
+    /// of a large event might grow old as fast as others come.
+    fn look<'e>(
+        &self,
+        world: &'e World,
+        ask: &Ask<'e>,
+        (actor, began): (&Actor, Instant),
+        settled: &HashMap<Key, bool>,
+    ) -> Look<'e> {
+        let view = self.cache.view(actor.caller, began);
         let notes = Notes::default();
         let answers = |inquiry: &Inquiry<'_>| {
             if self.unusable.is_some() {
@@ -309,9 +327,12 @@ impl Elsewhere<'_> {
                     round.settled.insert(about.key, true);
                     round.stale = true;
                 }
-                Err(Failure::Unavailable(reason) | Failure::Undecided(reason) | Failure::Rejected(reason)) => {
-                    round.failed = Some(reason);
-                }
+                Err(
+                    Failure::Unavailable(reason)
+                    | Failure::Undecided(reason)
+                    | Failure::Rejected(reason)
+                    | Failure::NotAsked(reason),
+                ) => round.failed = Some(reason),
             }
         }
         Ok(round)

@@ -48,7 +48,7 @@ async fn main() -> Result<(), String> {
     writeln!(out, "{:>8}  {:>12}  {:>12}", "datasets", "cached", "files").map_err(|error| error.to_string())?;
     for datasets in [1, 50, 500] {
         let event = event_of(datasets)?;
-        let cache = Cache::new(settings, Metrics::default());
+        let cache = Cache::new(settings, Metrics::default(), Box::new(|| Box::pin(async { true })));
         let cached = warm(&cache, &caller, &event).await?;
         let (cached, files) = (micros(cached), micros(by_files(&caller, &event)?));
         writeln!(out, "{datasets:>8}  {cached:>9.2} µs  {files:>9.2} µs").map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ async fn warm(cache: &Cache, caller: &Caller, event: &Event) -> Result<Duration,
 }
 
 fn decide<'e>(world: &'e World, cache: &Cache, actor: &Actor, caller: &Caller, event: &'e Event) -> Hearing<'e> {
-    let view = cache.view(actor.caller);
+    let view = cache.view(actor.caller, Instant::now());
     let answers = |inquiry: &Inquiry<'_>| match view.known(&actor.key(inquiry), inquiry.metalake)? {
         Known::Allowed { .. } => Some(true),
         Known::Denied => Some(false),

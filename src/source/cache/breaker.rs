@@ -1,71 +1,51 @@
-//! Whether a source is worth its deadline. Pure: time is passed in.
+//! Whether a source is worth its deadline. Pure.
 //!
-//! A source that does not answer would cost every request all the time that it has. What counts against it must not be
-//! any one caller's doing: a question that took long and got no answer counts by itself, a quick failure only once
-//! several callers met one. Between two answers [`THRESHOLD`] of these are enough; then nothing is asked for [`PAUSE`],
-//! and after it one question tries whether the source is back.
+//! A source that does not answer would cost every request all the time that it has. But a question may fail because of
+//! what was asked: a name that some proxy on the way does not take, a catalog that hangs. So failures without an answer
+//! between them only raise a doubt, and whether the source is given up is decided by a trial, which asks what no caller
+//! chose.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
-use super::key::CallerId;
-
-/// Failures without an answer between them.
-pub(super) const THRESHOLD: u32 = 5;
-/// How long nothing is asked.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// A failure that took this long cost somebody a good part of a deadline.
-pub(super) const SLOW: Duration = Duration::from_millis(500);
+/// Failures without an answer between them that raise a doubt.
+pub(super) const THRESHOLD: u32 = 3;
 
 /// The state of one source.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    slow: u32,
-    quick: u32,
-    /// The first caller that met a quick failure, and whether there was another.
-    met_by: Option<CallerId>,
-    several: bool,
-    open_until: Option<Instant>,
+    failures: u32,
+    /// Whether trials are being made.
+    trying: bool,
+    open: bool,
 }
 
 impl Breaker {
-    /// Whether nothing is asked now.
-    pub(super) fn is_open(&self, now: Instant) -> bool {
-        self.open_until.is_some_and(|until| now < until)
+    /// Whether nothing is asked now, trials aside.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
 
-    /// Whether a question may go out. A yes after the pause is the one trial: until it is answered, or `trial` is over,
-    /// the others are refused.
-    pub(super) fn admits(&mut self, now: Instant, trial: Duration) -> bool {
-        if self.is_open(now) {
+    /// The source answered, whatever it said. Once it is given up only a trial counts: an answer may be an old one.
+    pub(super) fn answered(&mut self) {
+        if !self.open {
+            self.failures = 0;
+        }
+    }
+
+    /// It did not. True if trials have to begin.
+    pub(super) fn failed(&mut self) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        let begins = self.failures >= THRESHOLD && !self.trying;
+        self.trying |= begins;
+        begins
+    }
+
+    /// What a trial found. True if another has to follow: nothing else is asked until one is answered.
+    pub(super) fn tried(&mut self, is_answered: bool) -> bool {
+        if is_answered || !self.open && self.failures < THRESHOLD {
+            *self = Self::default();
             return false;
         }
-        if self.open_until.is_some() {
-            self.open_until = Some(now + trial);
-        }
+        self.open = true;
         true
-    }
-
-    /// The source answered, whatever it said.
-    pub(super) fn answered(&mut self) {
-        *self = Self::default();
-    }
-
-    /// It did not. True if nothing is asked from now on.
-    pub(super) fn failed(&mut self, caller: CallerId, took: Duration, now: Instant) -> bool {
-        if took >= SLOW {
-            self.slow = self.slow.saturating_add(1);
-        } else {
-            self.quick = self.quick.saturating_add(1);
-            self.several |= *self.met_by.get_or_insert(caller) != caller;
-        }
-        let counted = self.slow.saturating_add(if self.several { self.quick } else { 0 });
-        let opens = counted >= THRESHOLD || self.open_until.is_some();
-        if opens {
-            self.open_until = Some(now + PAUSE);
-        }
-        opens
     }
 }
 
@@ -73,58 +53,48 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    const TRIAL: Duration = Duration::from_secs(2);
-    const QUICK: Duration = Duration::from_millis(1);
-
-    fn caller(name: &str) -> CallerId {
-        CallerId::new("issuer", name)
-    }
-
-    #[test]
-    fn slow_failures_open_it_whoever_meets_them() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+    /// In doubt, with a trial on its way.
+    fn doubted() -> Breaker {
+        let mut breaker = Breaker::default();
         for _ in 1..THRESHOLD {
-            assert!(!breaker.failed(caller("a"), SLOW, now));
-            assert!(breaker.admits(now, TRIAL));
+            assert!(!breaker.failed());
         }
-        assert!(breaker.failed(caller("a"), SLOW, now));
-        assert!(!breaker.admits(now, TRIAL));
+        assert!(breaker.failed());
+        breaker
     }
 
     #[test]
-    fn quick_failures_of_one_caller_never_open_it_and_those_of_two_do() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
+    fn failures_alone_never_open_it_and_begin_one_trial() {
+        let mut breaker = doubted();
         for _ in 0..1_000 {
-            assert!(!breaker.failed(caller("a"), QUICK, now));
+            assert!(!breaker.failed() && !breaker.is_open());
         }
-        assert!(breaker.failed(caller("b"), QUICK, now));
-        breaker.answered();
-        assert!(!breaker.failed(caller("a"), QUICK, now) && !breaker.failed(caller("b"), QUICK, now));
+        assert!(!breaker.tried(true));
+        assert!(!breaker.is_open() && !breaker.failed(), "it is counted anew");
     }
 
     #[test]
-    fn after_the_pause_one_question_tries() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
-        for _ in 0..THRESHOLD {
-            breaker.failed(caller("a"), SLOW, now);
+    fn an_answer_between_failures_keeps_doubts_away() {
+        let mut breaker = Breaker::default();
+        for _ in 0..100 {
+            assert!(!breaker.failed());
+            breaker.answered();
         }
-        let later = now + PAUSE;
-        assert!(!breaker.admits(later - QUICK, TRIAL));
-        assert!(breaker.admits(later, TRIAL));
-        assert!(!breaker.admits(later, TRIAL), "the trial is running");
-        assert!(breaker.failed(caller("a"), QUICK, later), "one failed trial is enough");
-        assert!(breaker.admits(later + PAUSE, TRIAL));
+        let mut breaker = doubted();
         breaker.answered();
-        assert!(breaker.admits(later + PAUSE, TRIAL) && breaker.admits(later + PAUSE, TRIAL));
+        assert!(!breaker.tried(false) && !breaker.is_open(), "it answered while the trial was on its way");
     }
 
     #[test]
-    fn a_trial_that_never_ends_lets_another_one_try() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
-        for _ in 0..THRESHOLD {
-            breaker.failed(caller("a"), SLOW, now);
-        }
-        assert!(breaker.admits(now + PAUSE, TRIAL));
-        assert!(breaker.admits(now + PAUSE + TRIAL, TRIAL));
+    fn from_a_failed_trial_to_an_answered_one_it_is_open() {
+        let mut breaker = doubted();
+        assert!(breaker.tried(false) && breaker.is_open());
+        breaker.answered();
+        assert!(breaker.is_open() && !breaker.failed());
+        assert!(breaker.tried(false) && breaker.is_open());
+        assert!(!breaker.tried(true) && !breaker.is_open());
+        breaker.failed();
+        breaker.failed();
+        assert!(breaker.failed(), "a new doubt begins new trials");
     }
 }

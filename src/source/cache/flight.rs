@@ -18,10 +18,21 @@ pub(super) const MAX_OPEN_PER_CALLER: usize = MAX_OPEN / 2 + 1_000;
 /// The end of a question.
 pub(super) type End = Result<bool, Failure>;
 
+/// How far a question is.
+#[derive(Debug, Clone)]
+pub(super) enum Stage {
+    /// It waits for its turn.
+    Waiting,
+    /// It is on its way.
+    Asked,
+    /// It came back.
+    Ended(End),
+}
+
 /// A question that this request waits for.
 #[derive(Debug)]
 pub struct Flight {
-    end: watch::Receiver<Option<End>>,
+    stage: watch::Receiver<Stage>,
     joined: bool,
 }
 
@@ -39,7 +50,7 @@ pub(super) struct Flights {
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) id: u64,
-    pub(super) end: watch::Sender<Option<End>>,
+    pub(super) stage: watch::Sender<Stage>,
     /// The caller's share of what may be asked at once.
     pub(super) share: Arc<Semaphore>,
 }
@@ -48,7 +59,7 @@ pub(super) struct Begun {
 struct Open {
     id: u64,
     era: Era,
-    end: watch::Receiver<Option<End>>,
+    stage: watch::Receiver<Stage>,
 }
 
 /// A caller with open questions.
@@ -66,11 +77,15 @@ impl Flight {
 
     /// The end, as far as it comes before `deadline`.
     pub async fn end(mut self, deadline: Instant) -> End {
-        let landed = timeout_at(deadline, self.end.wait_for(Option::is_some)).await;
-        match landed {
-            Ok(Ok(end)) => end.clone().unwrap_or_else(|| Err(Failure::broken_off())),
-            Ok(Err(_)) => Err(Failure::broken_off()),
-            Err(_) => Err(Failure::Unavailable("the policy source did not answer in time".to_owned())),
+        let landed = timeout_at(deadline, self.stage.wait_for(|stage| matches!(stage, Stage::Ended(_)))).await;
+        if let Ok(Err(_)) = landed {
+            return Err(Failure::broken_off());
+        }
+        drop(landed);
+        match &*self.stage.borrow() {
+            Stage::Ended(end) => end.clone(),
+            Stage::Asked => Err(Failure::Unavailable("the policy source did not answer in time".to_owned())),
+            Stage::Waiting => Err(Failure::not_asked()),
         }
     }
 }
@@ -84,7 +99,7 @@ impl Flights {
     /// The question of that key, if it was asked in an era whose answers count.
     pub(super) fn join(&self, key: &Key, first: Era) -> Option<Flight> {
         let open = self.open.get(key).filter(|open| open.era >= first)?;
-        Some(Flight { end: open.end.clone(), joined: true })
+        Some(Flight { stage: open.stage.clone(), joined: true })
     }
 
     /// Whether that question is open.
@@ -105,9 +120,9 @@ impl Flights {
         let share = Arc::clone(&seat.share);
         self.count += 1;
         self.last += 1;
-        let (sender, end) = watch::channel(None);
-        self.open.insert(key, Open { id: self.last, era, end: end.clone() });
-        Some((Begun { id: self.last, end: sender, share }, Flight { end, joined: false }))
+        let (sender, stage) = watch::channel(Stage::Waiting);
+        self.open.insert(key, Open { id: self.last, era, stage: stage.clone() });
+        Some((Begun { id: self.last, stage: sender, share }, Flight { stage, joined: false }))
     }
 
     /// Takes an ended one out.

@@ -99,7 +99,7 @@ fn about(actor: &Actor, name: &str) -> About {
 
 /// What a request is answered: what is known, else what is asked, else what is old.
 async fn look(cache: &Cache, about: &About, fake: &Fake) -> (End, bool) {
-    match cache.view(about.caller).known(&about.key, &about.metalake) {
+    match cache.view(about.caller, Instant::now()).known(&about.key, &about.metalake) {
         Some(Known::Denied) => return (Ok(false), false),
         Some(Known::Allowed { ageing }) => {
             if ageing {
@@ -119,8 +119,19 @@ async fn look(cache: &Cache, about: &About, fake: &Fake) -> (End, bool) {
     }
 }
 
+/// Whose trials find the source as questions do.
+fn cache_of(fake: &Fake) -> Cache {
+    let fake = fake.clone();
+    let trial: Trial = Box::new(move || {
+        let fake = fake.clone();
+        Box::pin(async move { fake.question().await.is_ok() })
+    });
+    Cache::new(SETTINGS, Metrics::default(), trial)
+}
+
+/// Whose trials find the source well.
 fn cache() -> Cache {
-    Cache::new(SETTINGS, Metrics::default())
+    Cache::new(SETTINGS, Metrics::default(), Box::new(|| Box::pin(async { true })))
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +281,7 @@ async fn one_who_leaves_cancels_nothing() {
     fake.takes(SECOND);
     let ended = fake.ended.notified();
     let flight = cache.ask(&about, || fake.question()).unwrap();
-    assert!(tokio::time::timeout(SECOND / 2, flight.end(Instant::now() + SECOND * 2)).await.is_err());
+    assert!(timeout(SECOND / 2, flight.end(Instant::now() + SECOND * 2)).await.is_err());
     ended.await;
     tokio::task::yield_now().await;
     assert_eq!(look(&cache, &about, &fake).await, (Ok(true), false));
@@ -361,34 +372,75 @@ async fn what_is_dropped_is_asked_again_and_no_old_question_brings_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_old_allow_does_not_serve_because_its_question_waits_behind_others() {
+    let (cache, fake, greedy) = (cache(), Fake::new(Ok(true)), actor("greedy"));
+    let mine = about(&greedy, "c.s.t");
+    drop(look(&cache, &mine, &fake).await);
+    advance(SETTINGS.fresh).await;
+    fake.says(Ok(false));
+    fake.takes(SECOND);
+    for at in 0..1_000 {
+        cache.ask(&about(&greedy, &at.to_string()), || fake.question()).unwrap();
+    }
+    let (end, is_stale) = look(&cache, &mine, &fake).await;
+    assert!(matches!(end, Err(Failure::NotAsked(_))), "{end:?}");
+    assert!(!is_stale);
+    let other = about(&actor("other"), "c.s.t");
+    assert_eq!(look(&cache, &other, &fake).await, (Ok(false), false), "others have their turn");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_source_does_not_cost_every_request_its_deadline() {
-    let (cache, fake) = (cache(), Fake::new(Ok(true)));
-    let actor = actor("a");
+    let fake = Fake::new(Ok(true));
+    let (cache, actor) = (cache_of(&fake), actor("a"));
+    let old = about(&actor, "old");
+    drop(look(&cache, &old, &fake).await);
+    advance(SETTINGS.fresh).await;
     fake.takes(SECOND * 60);
     for at in 0..breaker::THRESHOLD {
         assert!(look(&cache, &about(&actor, &at.to_string()), &fake).await.0.is_err());
     }
+    sleep(ANSWER_TIME).await;
     let (began, asked) = (Instant::now(), fake.asked());
     for at in 0..100 {
         assert!(look(&cache, &about(&actor, &format!("more{at}")), &fake).await.0.is_err());
     }
+    assert_eq!(look(&cache, &old, &fake).await, (Ok(true), true));
     assert_eq!((began.elapsed(), fake.asked()), (Duration::ZERO, asked));
     fake.takes(Duration::ZERO);
-    advance(breaker::PAUSE).await;
-    assert_eq!(look(&cache, &about(&actor, "trial"), &fake).await, (Ok(true), false));
+    sleep(PAUSE + ANSWER_TIME + PAUSE).await;
     assert_eq!(look(&cache, &about(&actor, "more0"), &fake).await, (Ok(true), false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_alone_cannot_open_the_breaker_by_what_it_asks() {
-    let (cache, fake) = (cache(), Fake::new(down()));
-    let actor_a = actor("a");
-    for at in 0..100 {
-        assert_eq!(look(&cache, &about(&actor_a, &at.to_string()), &fake).await, (down(), false));
+async fn trials_of_a_source_that_is_given_up_end_with_the_cache() {
+    let fake = Fake::new(down());
+    let (cache, actor) = (cache_of(&fake), actor("a"));
+    for at in 0..breaker::THRESHOLD {
+        assert_eq!(look(&cache, &about(&actor, &at.to_string()), &fake).await, (down(), false));
     }
-    assert_eq!(fake.asked(), 100);
-    fake.says(Ok(true));
-    assert_eq!(look(&cache, &about(&actor("b"), "c.s.t"), &fake).await, (Ok(true), false));
+    sleep(PAUSE * 10).await;
+    let tried = fake.asked();
+    assert!(tried > 10);
+    drop(cache);
+    sleep(PAUSE * 10).await;
+    assert_eq!(fake.asked(), tried);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_cannot_open_the_breaker_by_what_they_ask() {
+    for takes in [Duration::ZERO, SECOND * 60] {
+        let (cache, fake) = (cache(), Fake::new(down()));
+        fake.takes(takes);
+        for at in 0..100 {
+            let actor = actor(&(at % 3).to_string());
+            assert!(look(&cache, &about(&actor, &at.to_string()), &fake).await.0.is_err());
+        }
+        assert_eq!(fake.asked(), 100);
+        fake.says(Ok(true));
+        fake.takes(Duration::ZERO);
+        assert_eq!(look(&cache, &about(&actor("b"), "c.s.t"), &fake).await, (Ok(true), false));
+    }
 }
 
 #[test]

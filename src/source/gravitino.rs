@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, GravitinoFallback, GravitinoMode, Metalakes};
@@ -51,6 +52,8 @@ pub struct Gravitino {
     snapshots: ArcSwap<refresh::Snapshots>,
     /// Whether an unsafe server was reported since it was last a safe one.
     reported: AtomicBool,
+    /// Tells the task of trials that a question found the server unsafe.
+    doubted: Notify,
 }
 
 /// Who asks, and with what.
@@ -171,6 +174,7 @@ impl Gravitino {
             knowledge: ArcSwap::from_pointee(Knowledge::Unknown("it was not asked yet".to_owned())),
             snapshots: ArcSwap::default(),
             reported: AtomicBool::new(false),
+            doubted: Notify::new(),
         })
     }
 
@@ -318,7 +322,7 @@ impl Gravitino {
         active_roles: Option<&HeaderValue>,
         asked: &Asked<'_>,
     ) -> Result<Answer, Trouble> {
-        if !call::can_be_asked(asked.name) || !call::can_be_asked(asked.metalake) {
+        if !call::can_be_asked(asked.metalake, (asked.kind, asked.name)) {
             return Ok(Answer::No);
         }
         self.capabilities(asker).await?;
@@ -347,7 +351,7 @@ impl Gravitino {
                 self.knew(Knowledge::Known(known.clone()));
                 Ok(known)
             }
-            Knowledge::Unsafe(reason) => Err(Trouble::Unavailable(self.turn_unsafe(&reason))),
+            Knowledge::Unsafe(reason) => Err(Trouble::Unavailable(self.found_unsafe(&reason))),
             Knowledge::Guarded => Err(Trouble::CallerUnauthenticated),
             Knowledge::Unknown(reason) => Err(Trouble::Unavailable(reason)),
         }
@@ -356,7 +360,7 @@ impl Gravitino {
     /// One answer does not speak for the server: a trial call tells whether it refuses everybody from now on.
     async fn seems_off(&self, who: As<'_>) -> Trouble {
         match trial::learn(&self.caller, who).await {
-            Ok(Knowledge::Unsafe(reason)) => Trouble::Unavailable(self.turn_unsafe(&reason)),
+            Ok(Knowledge::Unsafe(reason)) => Trouble::Unavailable(self.found_unsafe(&reason)),
             Ok(Knowledge::Guarded | Knowledge::Known(_) | Knowledge::Unknown(_)) => {
                 Trouble::Rejected(self.named("answered 405, code 1006, to this question alone"))
             }
@@ -373,6 +377,12 @@ impl Gravitino {
             self.reported.store(false, Ordering::Relaxed);
         }
         self.knowledge.store(Arc::new(knowledge));
+    }
+
+    /// [`Self::turn_unsafe`] by a caller's question, between two trials: the next is made soon.
+    fn found_unsafe(&self, reason: &str) -> String {
+        self.doubted.notify_one();
+        self.turn_unsafe(reason)
     }
 
     /// Refuses from now on, until a trial says otherwise. Tells the reason, once.

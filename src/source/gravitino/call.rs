@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::policy::ObjectType;
-use crate::upstream::{Read, Reader};
+use crate::upstream::{Read, Reader, Unread};
 
 use super::metrics::{Call, Metrics};
 use super::reading::{Asked, Reading, Words, read_owner, trouble};
@@ -17,6 +17,9 @@ use super::{Asker, Trouble};
 
 /// Bytes of an answer: a metalake's users, or a role with all its objects.
 const CAP: usize = 16 * 1024 * 1024;
+
+/// Bytes of a path: the least that web servers and proxies take by default is a request line of 8 KiB.
+const LONGEST_PATH: usize = 7 * 1024;
 
 /// Bytes of an answer to an owner question.
 const SMALL_CAP: usize = 64 * 1024;
@@ -190,7 +193,14 @@ impl Caller {
             As::Asker(authorization) => self.reader.get_as(path, authorization, active_roles, cap).await,
         };
         self.metrics.asked(call, read.as_ref().ok().map(|read| read.status), started.elapsed());
-        read.map_err(|fault| self.placed(path, Trouble::Unavailable(fault.to_string())))
+        read.map_err(|fault| {
+            let text = fault.to_string();
+            let trouble = match fault {
+                Unread::Failed(_) => Trouble::Unavailable(text),
+                Unread::Path => Trouble::Rejected(text),
+            };
+            self.placed(path, trouble)
+        })
     }
 
     /// The same trouble, saying where it happened.
@@ -342,9 +352,11 @@ fn segment(name: &str) -> String {
     segment
 }
 
-/// Whether a name can stand in a path and come out the same at the server.
-pub(super) fn can_be_asked(name: &str) -> bool {
-    !matches!(name, "" | "." | "..")
+/// Whether both names can stand in a path and come out the same at the server, and the path is one that servers and
+/// proxies take.
+pub(super) fn can_be_asked(metalake: &str, (kind, name): (ObjectType, &str)) -> bool {
+    let is_whole = |name: &str| !matches!(name, "" | "." | "..");
+    is_whole(metalake) && is_whole(name) && owner_path(metalake, kind, name).len() <= LONGEST_PATH
 }
 
 #[cfg(test)]
@@ -355,6 +367,23 @@ mod tests {
     fn each_segment_is_percent_encoded() {
         let path = owner_path("demo", ObjectType::Table, "lake.a/b=ö.x y%2F?#");
         assert_eq!(path, "/api/metalakes/demo/owners/table/lake.a%2Fb%3D%C3%B6.x%20y%252F%3F%23");
-        assert!(!can_be_asked("..") && !can_be_asked(".") && can_be_asked("a.b.."));
+    }
+
+    #[test]
+    fn names_that_cannot_stand_in_a_path_are_not_asked_about() {
+        let table = ObjectType::Table;
+        for (metalake, name, expected) in [
+            ("demo", "a.b..", true),
+            ("demo", "..", false),
+            ("demo", ".", false),
+            ("demo", "", false),
+            ("..", "a.b.c", false),
+            ("demo", &*"x".repeat(4_000), true),
+            ("demo", &*"x".repeat(9_000), false),
+            ("demo", &*"ö".repeat(1_400), false),
+            (&*"x".repeat(9_000), "a.b.c", false),
+        ] {
+            assert_eq!(can_be_asked(metalake, (table, name)), expected, "{}", name.len());
+        }
     }
 }

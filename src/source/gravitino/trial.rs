@@ -166,6 +166,10 @@ impl Gravitino {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
+                () = self.doubted.notified() => {
+                    pause = FIRST_PAUSE;
+                    tokio::time::sleep(pause).await;
+                }
             }
         }
     }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::HeaderValue;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::policy::{ActiveRoles, ObjectType};
 
@@ -145,6 +147,35 @@ async fn a_server_that_is_turned_off_while_the_gate_runs_is_found_out_by_a_trial
     is_off.store(false, Ordering::SeqCst);
     assert!(gravitino.try_once().await, "a trial finds it turned on again");
     assert!(matches!(gravitino.state(), State::Ready(_)));
+}
+
+#[tokio::test]
+async fn after_a_question_found_it_unsafe_a_server_is_tried_again_soon() {
+    let off = r#"{"code":1006,"type":"UnsupportedOperationException","message":"off"}"#;
+    let is_off = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_off);
+    let double = Double::serve(move |head| match switch.load(Ordering::SeqCst) {
+        true => reply(405, "", off),
+        false => trial(head).unwrap_or_else(|| YES.to_owned()),
+    })
+    .await;
+    let gravitino = Arc::new(double.gravitino(json!({})));
+    let shutdown = CancellationToken::new();
+    gravitino.spawn(&shutdown);
+    let is_ready = async || {
+        while !matches!(gravitino.state(), State::Ready(_)) {
+            tokio::task::yield_now().await;
+        }
+    };
+    is_ready().await;
+    is_off.store(true, Ordering::SeqCst);
+    assert!(ask(&gravitino).await.is_err());
+    assert!(matches!(gravitino.state(), State::Unsafe(_)));
+    is_off.store(false, Ordering::SeqCst);
+    // A server that is known is tried only each 30 s.
+    tokio::time::timeout(Duration::from_secs(20), is_ready()).await.expect("soon");
+    assert_eq!(ask(&gravitino).await, Ok(Answer::Yes));
+    shutdown.cancel();
 }
 
 #[tokio::test]

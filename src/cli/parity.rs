@@ -16,9 +16,6 @@ use crate::policy::{self, ActiveRoles, Identity, ObjectType};
 use crate::source::Files;
 use crate::source::gravitino::{Answer, Asker, Gravitino, Metrics, Question, State};
 
-/// Readings of a snapshot before its verdicts are taken: each one reads owners that the last one missed, a level deeper.
-const READINGS: usize = 4;
-
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("side").required(true).args(["token_file", "policies"]))]
 pub(super) struct Args {
@@ -82,7 +79,6 @@ async fn compare(args: &Args) -> anyhow::Result<Exit> {
     let targets = targets(args, &questions.targets)?;
     let server = Gravitino::new(&settings(args, GravitinoMode::Probe, UpstreamAuth::None)?, Metrics::default())?;
     let side = side(args).await?;
-    settle(&side, &questions.callers, &targets).await;
     let mut tally = Tally::default();
     for caller in &questions.callers {
         let credential = credential(&args.questions, &caller.token_file)?;
@@ -91,7 +87,7 @@ async fn compare(args: &Args) -> anyhow::Result<Exit> {
             Asker { authorization: Some(&credential), active_roles: None, roles: &roles, subject: &caller.user };
         for target in &targets {
             let live = server.ask(&asker, target).await.map_err(|trouble| trouble.to_string());
-            tally.note(caller, target, &live, side.decide(caller, target))?;
+            tally.note(caller, target, &live, side.decide(caller, target).await)?;
         }
     }
     let Tally { same, different, undecided } = tally;
@@ -127,7 +123,7 @@ impl Tally {
 }
 
 impl Side {
-    fn decide(&self, caller: &Caller, target: &Question) -> Option<Answer> {
+    async fn decide(&self, caller: &Caller, target: &Question) -> Option<Answer> {
         let Question::Visible { metalake, kind, name } = target else { return None };
         let groups: Vec<Arc<str>> = caller.groups.iter().map(|group| group.as_str().into()).collect();
         let who = Identity { subject: &caller.user, groups: &groups };
@@ -136,20 +132,11 @@ impl Side {
                 let sees = policy::sees(&files.world(), &who, &ActiveRoles::All, metalake, (*kind, name)).ok()?;
                 Some(if sees { Answer::Yes } else { Answer::No })
             }
-            Self::Snapshot(gravitino) => gravitino.snapshot(metalake)?.answer(&who, &ActiveRoles::All, target),
+            Self::Snapshot(gravitino) => {
+                let view = gravitino.snapshot(metalake)?.view(&who, &ActiveRoles::All);
+                gravitino.complete(&view, target).await.ok().flatten()
+            }
         }
-    }
-}
-
-/// Deciding tells a snapshot which owners it needs; they are read then.
-async fn settle(side: &Side, callers: &[Caller], targets: &[Question]) {
-    let Side::Snapshot(gravitino) = side else { return };
-    for _ in 1..READINGS {
-        let open = callers.iter().flat_map(|caller| targets.iter().map(move |target| (caller, target)));
-        if open.filter(|(caller, target)| side.decide(caller, target).is_none()).count() == 0 {
-            return;
-        }
-        gravitino.read_once().await;
     }
 }
 
@@ -172,7 +159,9 @@ async fn side(args: &Args) -> anyhow::Result<Side> {
 }
 
 fn settings(args: &Args, mode: GravitinoMode, credential: UpstreamAuth) -> anyhow::Result<config::Gravitino> {
-    let written = serde_json::json!({ "url": args.url, "ca_file": args.ca_file, "metalakes": [args.metalake] });
+    let written = serde_json::json!({
+        "url": args.url, "ca_file": args.ca_file, "metalakes": [args.metalake], "fallback": "refuse",
+    });
     let read: config::Gravitino = serde_json::from_value(written).context("--url")?;
     Ok(config::Gravitino { mode, credential, ..read })
 }

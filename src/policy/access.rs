@@ -63,7 +63,7 @@ impl Above {
     pub(super) fn new(metalake: &Metalake, actor: &Actor, name: &FullName<'_>) -> Self {
         let mut above = Self::catalog(metalake, actor, name.catalog);
         for path in name.schema_paths(&metalake.separator) {
-            let schema = metalake.rights(actor, metalake.object(ObjectType::Schema, path));
+            let schema = metalake.rights_on(actor, ObjectType::Schema, path);
             above.owns_schema |= schema.owns;
             above.add(schema);
         }
@@ -72,7 +72,7 @@ impl Above {
 
     fn catalog(metalake: &Metalake, actor: &Actor, name: &str) -> Self {
         let top = metalake.rights(actor, Some(Metalake::ITSELF));
-        let catalog = metalake.rights(actor, metalake.object(ObjectType::Catalog, name));
+        let catalog = metalake.rights_on(actor, ObjectType::Catalog, name);
         let mut above = Self {
             owns_metalake: top.owns,
             owns_catalog: catalog.owns,
@@ -130,7 +130,7 @@ impl Above {
             return schema;
         }
         let kind = if name.kind == ObjectType::Column { ObjectType::Table } else { name.kind };
-        let object = metalake.rights(actor, metalake.object(kind, name.object_path()));
+        let object = metalake.rights_on(actor, kind, name.object_path());
         if object.owns {
             return Finding::Owner(kind);
         }
@@ -161,7 +161,7 @@ pub(super) fn examine(metalake: &Metalake, actor: &Actor, name: &FullName<'_>, n
 /// Tags, policies, job templates and roles lie directly in the metalake.
 fn examine_beside(metalake: &Metalake, actor: &Actor, name: &FullName<'_>) -> Finding {
     let top = metalake.rights(actor, Some(Metalake::ITSELF));
-    let object = metalake.rights(actor, metalake.object(name.kind, name.text));
+    let object = metalake.rights_on(actor, name.kind, name.text);
     if top.owns {
         return Finding::Owner(ObjectType::Metalake);
     }

@@ -64,13 +64,15 @@ struct Members {
 }
 
 /// A caller inside one metalake.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Actor {
     user: u32,
     groups: Vec<u32>,
     /// Ordered, each once, with whether its allowances count.
     roles: Vec<(RoleId, bool)>,
     pub(super) narrowed: bool,
+    /// What it owns though the metalake does not say so.
+    besides: Vec<(ObjectType, Box<str>)>,
 }
 
 /// What a caller may do on an object and those above it.
@@ -100,7 +102,7 @@ impl Metalake {
                 }
             }
         }
-        Some(Actor { user, groups, roles, narrowed: *active != ActiveRoles::All })
+        Some(Actor { user, groups, roles, narrowed: *active != ActiveRoles::All, besides: Vec::new() })
     }
 
     /// The active roles that the caller does not hold.
@@ -150,6 +152,13 @@ impl Metalake {
             }
         });
         rights
+    }
+
+    /// The same for the object of that type and name.
+    pub(super) fn rights_on(&self, actor: &Actor, kind: ObjectType, name: &str) -> Rights {
+        let rights = self.rights(actor, self.object(kind, name));
+        let owns_besides = || actor.besides.iter().any(|(owned, text)| *owned == kind && **text == *name);
+        Rights { owns: rights.owns || owns_besides(), ..rights }
     }
 
     /// Calls back with each grant on the object that a role of the caller has, and whether that role is active.
@@ -228,6 +237,12 @@ impl Metalake {
 }
 
 impl Actor {
+    /// The same caller, that owns these too.
+    pub(super) fn owning(&self, objects: &[(ObjectType, String)]) -> Self {
+        let besides = objects.iter().map(|(kind, name)| (*kind, name.as_str().into())).collect();
+        Self { besides, ..self.clone() }
+    }
+
     fn holds(&self, role: RoleId) -> bool {
         self.roles.binary_search_by_key(&role, |(held, _)| *held).is_ok()
     }

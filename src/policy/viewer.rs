@@ -25,6 +25,12 @@ impl Viewer {
         Self { world: Arc::clone(world), metalake: Arc::clone(metalake), actor }
     }
 
+    /// The same caller, that owns these objects too, whose names are folded.
+    pub fn owning(&self, objects: &[(ObjectType, String)]) -> Self {
+        let actor = self.actor.as_ref().map(|actor| actor.owning(objects));
+        Self { world: Arc::clone(&self.world), metalake: Arc::clone(&self.metalake), actor }
+    }
+
     /// Whether the caller sees that object: as [`sees`](super::sees).
     ///
     /// # Errors

@@ -250,6 +250,16 @@ impl Cache {
         self.0.dropped.rcu(|dropped| dropped.with(drops.clone(), now, life));
     }
 
+    /// When something about that caller in that metalake was forgotten last.
+    pub fn forgotten_at(&self, caller: CallerId, metalake: &str) -> Option<Instant> {
+        self.0.dropped.load().last(caller, metalake)
+    }
+
+    /// Counts an old answer that serves without having been in the cache.
+    pub fn count_stale(&self) {
+        self.0.metrics.stale.inc();
+    }
+
     /// Whether there is an allow that could serve if the source failed.
     pub fn has_old_allow(&self, about: &About) -> bool {
         let first = self.0.dropped.load().first(about.caller, &about.metalake);

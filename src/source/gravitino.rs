@@ -12,7 +12,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -20,11 +19,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, GravitinoFallback, GravitinoMode, Metalakes};
-use crate::policy::{ActiveRoles, ObjectType};
+use crate::policy::{About, ActiveRoles, ObjectType};
 use crate::upstream::{self, Error, Reader};
 
-use self::call::{As, Caller};
+use self::call::{As, Caller, Got};
 use self::reading::{Asked, Reading, read_owner};
+use self::snapshot::Weighed;
 use self::trial::Knowledge;
 
 pub use self::metrics::Metrics;
@@ -32,6 +32,7 @@ pub use self::snapshot::{Snapshot, View};
 pub use self::trial::{Capabilities, State};
 
 mod call;
+mod census;
 mod local;
 mod metrics;
 mod reading;
@@ -43,6 +44,9 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+/// Levels of an object whose owners one question may hang on: more than schemas are nested.
+const MOST_LEVELS: usize = 64;
+
 /// A Gravitino server that is asked.
 pub struct Gravitino {
     config: config::Gravitino,
@@ -52,8 +56,10 @@ pub struct Gravitino {
     snapshots: ArcSwap<refresh::Snapshots>,
     /// Whether an unsafe server was reported since it was last a safe one.
     reported: AtomicBool,
-    /// Tells the task of trials that a question found the server unsafe.
+    /// Tells the task of trials that a question found the server unsafe, or a reading failed.
     doubted: Notify,
+    /// Tells the task of readings to read at once.
+    outdated: Notify,
 }
 
 /// Who asks, and with what.
@@ -175,6 +181,7 @@ impl Gravitino {
             snapshots: ArcSwap::default(),
             reported: AtomicBool::new(false),
             doubted: Notify::new(),
+            outdated: Notify::new(),
         })
     }
 
@@ -202,11 +209,13 @@ impl Gravitino {
         trial::learn(&self.caller, As::Service).await.is_ok()
     }
 
-    /// What is known of the server. In `snapshot` mode it is ready only once a snapshot was read.
+    /// What is known of the server. Where only snapshots decide it is ready once one was read.
     pub fn state(&self) -> State {
         let state = self.knowledge.load().state();
+        let only_snapshots =
+            self.config.mode == GravitinoMode::Snapshot && self.config.fallback == GravitinoFallback::Refuse;
         match state {
-            State::Ready(_) if self.config.mode == GravitinoMode::Snapshot && !self.snapshots.load().was_read() => {
+            State::Ready(_) if only_snapshots && !self.snapshots.load().was_read() => {
                 State::NotYet(self.snapshots.load().fault())
             }
             State::Ready(_) | State::NotYet(_) | State::Unsafe(_) => state,
@@ -227,26 +236,70 @@ impl Gravitino {
         self.snapshots.load().get(metalake)
     }
 
-    /// The age of a snapshot from which its next reading must have failed.
-    pub fn overdue(&self) -> Duration {
-        2 * self.config.refresh.0 + self.config.timeout.0
+    /// Whether a snapshot is so old that its next reading must have failed.
+    pub fn is_overdue(&self, snapshot: &Snapshot) -> bool {
+        snapshot.is_overdue(self.config.refresh.0)
     }
 
-    /// Asks a question that a snapshot left open, if the configuration has it asked.
+    /// Asks a question that a snapshot left open: first about the owners that it hangs on, with the gate's own credential,
+    /// then, if the configuration has it so, with the caller's. `view` is the snapshot as the caller sees it, if it can be
+    /// used.
     ///
     /// # Errors
     ///
     /// See [`ask`](Self::ask).
-    pub async fn ask_rest(&self, asker: &Asker<'_>, question: &Question) -> Result<Answer, Trouble> {
-        match (self.config.mode, self.config.fallback) {
-            (GravitinoMode::Snapshot, GravitinoFallback::Refuse) => {
+    pub async fn ask_rest(
+        &self,
+        asker: &Asker<'_>,
+        view: Option<&View>,
+        question: &Question,
+    ) -> Result<Answer, Trouble> {
+        if self.config.mode == GravitinoMode::Probe {
+            return self.ask(asker, question).await;
+        }
+        let completed = match view {
+            Some(view) => self.complete(view, question).await,
+            None => Ok(None),
+        };
+        match (completed, self.config.fallback) {
+            (Ok(Some(answer)), _) => Ok(answer),
+            (Ok(None) | Err(_), GravitinoFallback::Probe) => self.ask(asker, question).await,
+            (Err(Trouble::Unavailable(text)), GravitinoFallback::Refuse) => Err(Trouble::Unavailable(text)),
+            (Ok(None) | Err(_), GravitinoFallback::Refuse) => {
                 let text = "what was read of it does not decide the question, and `fallback` is `refuse`";
                 Err(Trouble::Undecided(self.named(text)))
             }
-            (GravitinoMode::Snapshot, GravitinoFallback::Probe) | (GravitinoMode::Probe, _) => {
-                self.ask(asker, question).await
+        }
+    }
+
+    /// The answer of a snapshot, and of what it needs to know besides: owners of objects that no role names. Nothing where
+    /// one of them cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// See [`ask`](Self::ask).
+    pub async fn complete(&self, view: &View, question: &Question) -> Result<Option<Answer>, Trouble> {
+        let snapshot = view.snapshot();
+        if question.metalake() != &*snapshot.metalake {
+            return Ok(None);
+        }
+        for _ in 0..MOST_LEVELS {
+            let object = match view.weigh(&question.about()) {
+                Weighed::Decided(answer) => return Ok(Some(answer)),
+                Weighed::Open => return Ok(None),
+                Weighed::Owner(object) => object,
+            };
+            if !call::can_be_asked(&snapshot.metalake, (object.0, &object.1)) {
+                return Ok(Some(Answer::No));
+            }
+            let owner = self.caller.owner_of(As::Service, &snapshot.metalake, (object.0, &object.1)).await?;
+            match owner {
+                Got::Found(owner) => snapshot.owners.put(object, owner),
+                Got::Missing => snapshot.owners.put(object, None),
+                Got::Forbidden => return Ok(None),
             }
         }
+        Ok(None)
     }
 
     /// What the last snapshots could not read, for the operator.
@@ -393,6 +446,24 @@ impl Gravitino {
         }
         self.knew(Knowledge::Unsafe(reason.clone()));
         reason
+    }
+}
+
+impl Question {
+    /// The metalake.
+    pub fn metalake(&self) -> &str {
+        match self {
+            Self::Member { metalake } | Self::RolesHeld { metalake } | Self::Visible { metalake, .. } => metalake,
+        }
+    }
+
+    /// What it is about in its metalake.
+    pub fn about(&self) -> About<'_> {
+        match self {
+            Self::Member { .. } => About::Member,
+            Self::RolesHeld { .. } => About::RolesHeld,
+            Self::Visible { kind, name, .. } => About::Visible { kind: *kind, name },
+        }
     }
 }
 

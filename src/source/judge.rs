@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use self::sights::Sights;
 use super::Files;
 use super::cache::{self, Actor, Cache, CallerId, Drops, Failure, Flight, Key, Known, View};
-use super::gravitino::{Answer, Asker, Gravitino, Question, State, Trouble};
+use super::gravitino::{self, Answer, Asker, Gravitino, Question, State, Trouble};
 use crate::auth::Caller;
 use crate::config::FacetReferences;
 use crate::event::{Event, Role};
@@ -83,6 +83,8 @@ struct Elsewhere<'a> {
     governs: &'a (dyn Fn(Role, &str) -> bool + Sync),
     /// What snapshots say; nothing where they do not decide.
     snapshots: &'a (dyn Fn(&Inquiry<'_>) -> Option<bool> + Sync),
+    /// Whether an old snapshot allows it, where the server failed.
+    stale: &'a (dyn Fn(&Inquiry<'_>) -> bool + Sync),
     /// Why nothing that was asked can be relied on, if so.
     unusable: Option<Arc<str>>,
     cache: &'a Cache,
@@ -99,16 +101,18 @@ impl Source {
         self.files.as_ref().map(|files| files.world()).unwrap_or_default()
     }
 
-    /// Forgets what remote sources said. False if there are none.
+    /// Forgets what remote sources said, and has snapshots read anew. False if there are none.
     pub fn forget(&self, drops: Drops) -> bool {
         let Some(remote) = &self.remote else { return false };
         remote.cache.forget(drops);
+        remote.gravitino.read_anew();
         true
     }
 
     /// Forgets what they said of a caller: its backend refused its credential.
     pub fn forget_caller(&self, caller: &Caller) {
-        self.forget(Drops::Caller(CallerId::new(&caller.issuer, &caller.subject)));
+        let Some(remote) = &self.remote else { return };
+        remote.cache.forget(Drops::Caller(CallerId::new(&caller.issuer, &caller.subject)));
     }
 
     /// Decides about an event, in the order of [`policy::judge`].
@@ -131,11 +135,16 @@ impl Source {
         let elsewhere = Elsewhere {
             governs: &|role, namespace| remote.governs(&world, role, namespace),
             snapshots: &|inquiry| sights.read(inquiry),
+            stale: &|inquiry| sights.serves_stale(inquiry),
             unusable,
             cache: &remote.cache,
         };
-        let ruled = elsewhere.judge(&world, ask, |question| question_of(gravitino, ask, question)).await?;
-        Ok(Ruled { stale: ruled.stale || sights.were_overdue(), ..ruled })
+        let asking = |question: Question| {
+            let view = sights.view(question.metalake());
+            question_of(gravitino, ask, view, question)
+        };
+        let ruled = elsewhere.judge(&world, ask, asking).await?;
+        Ok(Ruled { stale: ruled.stale || sights.were_stale(), ..ruled })
     }
 }
 
@@ -317,13 +326,13 @@ impl Elsewhere<'_> {
     {
         for Asked { about, question, flight } in asked {
             let end = match flight {
-                Ok(flight) => self.land(flight, &about, question, asking, deadline).await,
+                Ok(flight) => self.land(flight, &about, question.clone(), asking, deadline).await,
                 Err(failure) => Err(failure),
             };
             match end {
                 Ok(answer) => drop(round.settled.insert(about.key, answer)),
                 Err(Failure::CallerUnauthenticated) => return Err(Unjudged::CallerUnauthenticated),
-                Err(Failure::Unavailable(_) | Failure::Undecided(_)) if self.cache.serves_stale(&about) => {
+                Err(Failure::Unavailable(_) | Failure::Undecided(_)) if self.serves_stale(&about, &question) => {
                     round.settled.insert(about.key, true);
                     round.stale = true;
                 }
@@ -336,6 +345,11 @@ impl Elsewhere<'_> {
             }
         }
         Ok(round)
+    }
+
+    fn serves_stale(&self, about: &cache::About, question: &Question) -> bool {
+        let inquiry = Inquiry { metalake: &about.metalake, about: question.about() };
+        self.cache.serves_stale(about) || (self.stale)(&inquiry)
     }
 
     /// A credential that another request of this caller asked with may be at its end; then it is asked with one's own.
@@ -379,6 +393,7 @@ fn question_about(inquiry: &Inquiry<'_>) -> Question {
 fn question_of(
     gravitino: &Arc<Gravitino>,
     ask: &Ask<'_>,
+    view: Option<Arc<gravitino::View>>,
     question: Question,
 ) -> impl Future<Output = Result<bool, Failure>> + Send + 'static {
     let gravitino = Arc::clone(gravitino);
@@ -391,7 +406,7 @@ fn question_of(
             roles: &roles,
             subject: &subject,
         };
-        match gravitino.ask_rest(&asker, &question).await {
+        match gravitino.ask_rest(&asker, view.as_deref(), &question).await {
             Ok(Answer::Yes) => Ok(true),
             Ok(Answer::No) => Ok(false),
             Err(Trouble::CallerUnauthenticated) => Err(Failure::CallerUnauthenticated),

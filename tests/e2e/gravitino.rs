@@ -12,9 +12,11 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use lineage_gate::config::Address;
+
 use crate::support::client::Line;
 use crate::support::events::run_in;
-use crate::support::gate::{Gate, Setup, claims};
+use crate::support::gate::{Gate, ISSUER, Setup, ask, claims};
 use crate::support::gravitino::{Catalog, SERVICE_TOKEN, reply};
 use crate::support::worlds::{Recorded, Version, recorded};
 
@@ -48,7 +50,17 @@ async fn before(catalog: &Catalog, mode: Mode, more: &str) -> Gate {
     };
     let gate = Setup::new().write("service.token", SERVICE_TOKEN).policy(&policy).start().await;
     assert!(gate.app.readiness().wait().await);
+    if mode == Mode::Snapshot {
+        was_read(&gate).await;
+    }
     gate
+}
+
+/// Waits for the first snapshot; until then the server is asked.
+async fn was_read(gate: &Gate) {
+    while !gate.page("/metrics").await.1.contains(r#"gravitino_snapshots_total{result="ok"}"#) {
+        tokio::task::yield_now().await;
+    }
 }
 
 fn post(gate: &Gate, user: &str, groups: &Value, roles: Option<&str>, body: String) -> Request<Full<Bytes>> {
@@ -318,6 +330,60 @@ async fn what_a_snapshot_leaves_open_is_asked_or_refused_and_named() {
     assert_eq!(gate.event("alice", "/api/lineage", event()).await.status.as_u16(), 201, "alice's roles are known");
     let (_, page) = gate.page("/readyz?verbose").await;
     assert!(page.contains("metalake demo: role one_table"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_decides_nothing_any_more_also_in_a_snapshot() {
+    for drops in ["", "?caller=https%3A%2F%2Fidp.example%2F%20grace", "?metalake=demo"] {
+        let catalog = Catalog::start(world_where(&["grace"])).await;
+        let token = "a-token-of-more-than-16-characters";
+        let setup = Setup::new().admin("{ address: 127.0.0.1:0, token_file: admin.token }").write("admin.token", token);
+        let setup = setup.write("service.token", SERVICE_TOKEN).policy(&catalog.read_whole("1h", ""));
+        let gate = setup.start().await;
+        was_read(&gate).await;
+        let line = Line::open(gate.address, &gate.ca()).await;
+        until(&gate, &line, "grace", [201, 201]).await;
+        catalog.change(world_where(&[]));
+        until(&gate, &line, "grace", [201, 201]).await;
+        let Some(Address::Tcp(address)) = gate.app.addresses().admin else { panic!("no control listener") };
+        let drops = drops.replace("https%3A%2F%2Fidp.example%2F", &ISSUER.replace(':', "%3A").replace('/', "%2F"));
+        let bearer = format!("Bearer {token}");
+        let path = format!("/policy/invalidate{drops}");
+        assert_eq!(ask(address, "POST", &path, &[("Authorization", &bearer)]).await.0, 200, "{path}");
+        until(&gate, &line, "grace", [403, 403]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_cannot_be_read_anew_serves_only_while_nothing_can_be_asked() {
+    let cache = ", cache: { fresh: 200ms, denied: 100ms, stale_if_error: 60s }";
+    let catalog = Catalog::start(world_where(&["grace"])).await;
+    let gate = before(&catalog, Mode::Snapshot, cache).await;
+    let line = Line::open(gate.address, &gate.ca()).await;
+    until(&gate, &line, "grace", [201, 201]).await;
+    // The service credential's reads fail, callers' questions do not.
+    catalog.service_trouble(Some(&reply(503, "", "")));
+    catalog.change(world_where(&["bob"]));
+    until(&gate, &line, "grace", [403, 201]).await;
+    until(&gate, &line, "bob", [201, 403]).await;
+    catalog.service_trouble(None);
+    catalog.change(world_where(&["grace"]));
+    until(&gate, &line, "bob", [403, 201]).await;
+    until(&gate, &line, "grace", [201, 403]).await;
+    catalog.trouble(Some(&reply(503, "", "")));
+    let began = Instant::now();
+    loop {
+        let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
+        let answer = gate.event("grace", "/api/lineage", event).await;
+        assert_eq!(answer.status.as_u16(), 201, "{}", answer.text());
+        if gate.audit_of(&answer).await["stale"] == true {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "never marked");
+    }
+    let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
+    assert_eq!(gate.event("bob", "/api/lineage", event).await.status.as_u16(), 503, "an old no is none");
+    assert!(!gate.page("/metrics").await.1.contains("policy_stale_answers_total 0\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,7 @@ pub(super) type Era = u64;
 pub(super) struct Dropped {
     era: Era,
     all: Era,
+    all_at: Option<Instant>,
     callers: HashMap<CallerId, Note>,
     metalakes: HashMap<Arc<str>, Note>,
 }
@@ -59,6 +60,13 @@ impl Dropped {
         self.all.max(caller).max(metalake)
     }
 
+    /// When something about that caller in that metalake was dropped last.
+    pub(super) fn last(&self, caller: CallerId, metalake: &str) -> Option<Instant> {
+        let caller = self.callers.get(&caller).map(|note| note.at);
+        let metalake = self.metalakes.get(metalake).map(|note| note.at);
+        self.all_at.max(caller).max(metalake)
+    }
+
     /// The same with one more note. Notes older than `life`, that of an answer, say nothing any more.
     pub(super) fn with(&self, drops: Drops, now: Instant, life: Duration) -> Self {
         let mut new = self.clone();
@@ -76,6 +84,7 @@ impl Dropped {
             new.all = new.era;
         }
         if new.all == new.era {
+            new.all_at = Some(now);
             new.callers.clear();
             new.metalakes.clear();
         }
@@ -101,8 +110,11 @@ mod tests {
         let dropped = dropped.with(Drops::Metalake("m".into()), now, LIFE);
         let firsts = [("a", "m"), ("a", "n"), ("b", "m"), ("b", "n")].map(|(who, at)| dropped.first(caller(who), at));
         assert_eq!(firsts, [2, 1, 2, 0]);
-        let dropped = dropped.with(Drops::All, now, LIFE);
+        let lasts = [("a", "m"), ("a", "n"), ("b", "m"), ("b", "n")].map(|(who, at)| dropped.last(caller(who), at));
+        assert_eq!(lasts, [Some(now), Some(now), Some(now), None]);
+        let dropped = dropped.with(Drops::All, now + LIFE / 2, LIFE);
         assert_eq!((dropped.first(caller("b"), "n"), dropped.era()), (3, 3));
+        assert_eq!(dropped.last(caller("a"), "m"), Some(now + LIFE / 2));
     }
 
     #[test]

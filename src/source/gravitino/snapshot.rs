@@ -1,7 +1,7 @@
 //! A metalake as it was read: who is in it, what is granted, who owns what, and what could not be read.
 //!
-//! What is not known is never taken for not there. A caller with a role or group that could not be read, or an object
-//! whose owner was not, is undecided where that could change the answer.
+//! What is not known is never taken for not there. A caller with a role or group that could not be read, an object whose
+//! owner was not, or a catalog that may be one which ignores letter case, is undecided where that could change the answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,18 @@ use tokio::time::Instant;
 
 use crate::policy::{About, ActiveRoles, Identity, ObjectType, Viewer, World};
 
+use super::Answer;
+use super::call::Owner;
 use super::world::{ancestors, folded};
-use super::{Answer, Question};
 
-/// Objects whose owners are read because a decision hung on them.
-const MOST_WANTED: usize = 1_000;
+/// Owners that are kept besides those of the reading.
+const MOST_OWNERS: usize = 10_000;
 
-/// How long such an object's owner is read.
-const WANTED_FOR: Duration = Duration::from_secs(900);
+/// What a snapshot's age may be over the time until the next reading is there.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// An object of a metalake.
+pub(super) type Object = (ObjectType, String);
 
 /// A metalake as it was read last.
 #[derive(Debug)]
@@ -26,19 +30,28 @@ pub struct Snapshot {
     pub(super) metalake: Arc<str>,
     pub(super) world: Arc<World>,
     pub(super) read_at: Instant,
+    /// How long the reading took.
+    pub(super) took: Duration,
     /// Every user row that was seen, with its roles; `None` where one of them could not be read.
     pub(super) users: HashMap<String, Option<Vec<String>>>,
     /// The same of groups.
     pub(super) groups: HashMap<String, Option<Vec<String>>>,
-    /// Whether those are all users, and all groups.
+    pub(super) catalogs: HashSet<String>,
+    /// Whether those are all users, all groups and all catalogs.
     pub(super) all_users: bool,
     pub(super) all_groups: bool,
-    /// Objects of which it is known who owns them, or that nobody does.
-    pub(super) owners_known: HashSet<(ObjectType, String)>,
+    pub(super) all_catalogs: bool,
+    /// Objects of which the world says who owns them, or that nobody does.
+    pub(super) owners_known: HashSet<Object>,
+    pub(super) owners: Owners,
     pub(super) lower_case: Vec<String>,
     pub(super) unreadable: Vec<String>,
-    pub(super) wanted: Arc<Wanted>,
 }
+
+/// Owners of objects that no role names, read when a decision hung on them. They live as long as their snapshot, so that
+/// none is older than it seems.
+#[derive(Debug, Default)]
+pub(super) struct Owners(Mutex<HashMap<Object, Option<Owner>>>);
 
 /// A snapshot as one caller sees it.
 #[derive(Debug)]
@@ -56,18 +69,29 @@ enum Standing {
     Stranger,
     /// A user row, with a role or a group that could not be read.
     Unread,
-    Member {
-        holds_roles: Answer,
-        viewer: Viewer,
-    },
+    Member(Box<Member>),
 }
 
-/// Objects whose owners the next reading should read too: those that no role names, and that a decision hung on.
-#[derive(Debug, Default)]
-pub(super) struct Wanted(Mutex<HashMap<(ObjectType, String), Instant>>);
+#[derive(Debug)]
+struct Member {
+    holds_roles: Answer,
+    viewer: Viewer,
+    subject: String,
+    groups: Vec<Arc<str>>,
+}
+
+/// What a snapshot says of a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Weighed {
+    Decided(Answer),
+    /// Nothing before the owner of this is known.
+    Owner(Object),
+    /// Nothing: it hangs on what could not be read.
+    Open,
+}
 
 impl Snapshot {
-    /// The metalake as a policy. Ask [`answer`](Self::answer) whether it decides a question.
+    /// The metalake as a policy. Ask [`View::answer`] whether it decides a question.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
@@ -82,27 +106,21 @@ impl Snapshot {
         &self.unreadable
     }
 
-    /// The answer, if all that it depends on is known. For many questions about one caller take [`Self::view`].
-    pub fn answer(self: &Arc<Self>, who: &Identity<'_>, roles: &ActiveRoles, question: &Question) -> Option<Answer> {
-        let (metalake, about) = match question {
-            Question::Member { metalake } => (metalake, About::Member),
-            Question::RolesHeld { metalake } => (metalake, About::RolesHeld),
-            Question::Visible { metalake, kind, name } => (metalake, About::Visible { kind: *kind, name }),
-        };
-        if **metalake != *self.metalake {
-            return None;
-        }
-        self.view(who, roles).answer(&about)
+    /// Whether another should be there by now, that is read each `refresh`.
+    pub fn is_overdue(&self, refresh: Duration) -> bool {
+        self.read_at.elapsed() > refresh + 2 * self.took + GRACE
     }
 
     /// It, as one caller sees it: what depends on the caller alone is looked up here, once.
     pub fn view(self: &Arc<Self>, who: &Identity<'_>, roles: &ActiveRoles) -> View {
         let standing = match self.users.get(who.subject) {
             Some(direct) => match self.held(direct.as_ref(), who) {
-                Some(held) => Standing::Member {
+                Some(held) => Standing::Member(Box::new(Member {
                     holds_roles: holds(&held, roles),
                     viewer: Viewer::new(&self.world, who, roles, &self.metalake),
-                },
+                    subject: who.subject.to_owned(),
+                    groups: who.groups.iter().filter(|group| self.groups.contains_key(&***group)).cloned().collect(),
+                })),
                 None => Standing::Unread,
             },
             None if self.all_users => Standing::Stranger,
@@ -124,49 +142,97 @@ impl Snapshot {
         Some(held)
     }
 
-    /// Nothing where the owner is not known; it is read the next time then.
-    fn owner_is_known(&self, object: (ObjectType, String)) -> Option<()> {
-        if self.owners_known.contains(&object) {
-            return Some(());
-        }
-        self.wanted.add(object);
-        None
+    /// Whether it is known how names in that catalog are compared.
+    fn knows_case_in(&self, catalog: &str) -> bool {
+        self.all_catalogs || self.catalogs.contains(catalog)
     }
 }
 
 impl View {
+    /// The snapshot.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// The answer, if all that it depends on is known.
     pub fn answer(&self, about: &About<'_>) -> Option<Answer> {
-        match (&self.standing, about) {
-            (Standing::Stranger, _) => Some(Answer::No),
-            (Standing::Unread | Standing::Member { .. }, About::Member) => Some(Answer::Yes),
-            (Standing::Unknown | Standing::Unread, _) => None,
-            (Standing::Member { holds_roles, .. }, About::RolesHeld) => Some(*holds_roles),
-            (Standing::Member { viewer, .. }, About::Visible { kind, name }) => self.visible(viewer, *kind, name),
+        match self.weigh(about) {
+            Weighed::Decided(answer) => Some(answer),
+            Weighed::Owner(_) | Weighed::Open => None,
         }
     }
 
-    fn visible(&self, viewer: &Viewer, kind: ObjectType, name: &str) -> Option<Answer> {
+    /// The answer, or what it hangs on.
+    pub(super) fn weigh(&self, about: &About<'_>) -> Weighed {
+        match (&self.standing, about) {
+            (Standing::Stranger, _) => Weighed::Decided(Answer::No),
+            (Standing::Unread | Standing::Member(_), About::Member) => Weighed::Decided(Answer::Yes),
+            (Standing::Unknown | Standing::Unread, _) => Weighed::Open,
+            (Standing::Member(member), About::RolesHeld) => Weighed::Decided(member.holds_roles),
+            (Standing::Member(member), About::Visible { kind, name }) => self.visible(member, *kind, name),
+        }
+    }
+
+    fn visible(&self, member: &Member, kind: ObjectType, name: &str) -> Weighed {
         let snapshot = &*self.snapshot;
+        let catalog = name.split('.').next().unwrap_or_default();
+        if kind.levels() > 1 && !snapshot.knows_case_in(catalog) {
+            return Weighed::Open;
+        }
         let name = &*folded(&snapshot.lower_case, kind, name);
-        if viewer.sees(kind, name).ok()? {
+        match member.viewer.sees(kind, name) {
             // An owner that is not known could only add to it.
-            return Some(Answer::Yes);
+            Ok(true) => return Weighed::Decided(Answer::Yes),
+            Ok(false) => {}
+            Err(_) => return Weighed::Open,
         }
         // From the top: what is hidden hides all below it, whoever owns that. Of nested schemas the innermost counts.
-        let above = ancestors(kind, name);
-        let innermost = above.len();
-        snapshot.owner_is_known((ObjectType::Metalake, snapshot.metalake.to_string()))?;
-        for (at, (level, name)) in above.into_iter().enumerate() {
-            snapshot.owner_is_known((level, name.clone()))?;
-            let closes = level == ObjectType::Catalog || at + 1 == innermost;
-            if closes && !viewer.sees(level, &name).ok()? {
-                return Some(Answer::No);
+        let mut levels = vec![(ObjectType::Metalake, snapshot.metalake.to_string())];
+        levels.extend(ancestors(kind, name));
+        let innermost = levels.len() - 1;
+        levels.push((kind, name.to_owned()));
+        let last = levels.len() - 1;
+        let mut owned = Vec::new();
+        for (at, object) in levels.into_iter().enumerate() {
+            match self.owns(member, &object) {
+                Some(true) => owned.push(object.clone()),
+                Some(false) => {}
+                None => return Weighed::Owner(object),
+            }
+            let closes = object.0 == ObjectType::Catalog || at == innermost && at > 0;
+            if closes && at < last && !sees(member, &owned, &object) {
+                return Weighed::Decided(Answer::No);
+            }
+            if at == last {
+                return Weighed::Decided(if sees(member, &owned, &object) { Answer::Yes } else { Answer::No });
             }
         }
-        snapshot.owner_is_known((kind, name.to_owned()))?;
-        Some(Answer::No)
+        Weighed::Open
     }
+
+    /// Whether the caller is the owner by what was read besides the world; nothing where the owner is not known.
+    fn owns(&self, member: &Member, object: &Object) -> Option<bool> {
+        if self.snapshot.owners_known.contains(object) {
+            return Some(false);
+        }
+        self.snapshot.owners.with(object, |owner| owner.is_some_and(|owner| member.is(owner)))
+    }
+}
+
+impl Member {
+    fn is(&self, owner: &Owner) -> bool {
+        if owner.is_group() {
+            return self.groups.iter().any(|group| **group == *owner.name);
+        }
+        owner.name == self.subject
+    }
+}
+
+fn sees(member: &Member, owned: &[Object], (kind, name): &Object) -> bool {
+    if owned.is_empty() {
+        return member.viewer.sees(*kind, name).unwrap_or(false);
+    }
+    member.viewer.owning(owned).sees(*kind, name).unwrap_or(false)
 }
 
 fn holds(held: &[&Vec<String>], roles: &ActiveRoles) -> Answer {
@@ -178,18 +244,17 @@ fn holds(held: &[&Vec<String>], roles: &ActiveRoles) -> Answer {
     if names.iter().all(|name| is_held(name)) { Answer::Yes } else { Answer::No }
 }
 
-impl Wanted {
-    fn add(&self, object: (ObjectType, String)) {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted.len() < MOST_WANTED {
-            wanted.entry(object).or_insert_with(Instant::now);
-        }
+impl Owners {
+    fn with<T>(&self, object: &Object, read: impl FnOnce(Option<&Owner>) -> T) -> Option<T> {
+        let owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.get(object).map(|owner| read(owner.as_ref()))
     }
 
-    /// Those that are wanted now.
-    pub(super) fn take(&self) -> Vec<(ObjectType, String)> {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.retain(|_, since| since.elapsed() < WANTED_FOR);
-        wanted.keys().cloned().collect()
+    pub(super) fn put(&self, object: Object, owner: Option<Owner>) {
+        let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if owners.len() >= MOST_OWNERS {
+            owners.clear();
+        }
+        owners.insert(object, owner);
     }
 }

@@ -150,6 +150,7 @@ impl Bench {
         let elsewhere = Elsewhere {
             governs: &|_, namespace| self.server.is_metalake(namespace),
             snapshots: &|_| None,
+            stale: &|_| false,
             unusable: self.unusable.as_deref().map(Arc::from),
             cache: &self.cache,
         };

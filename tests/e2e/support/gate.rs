@@ -252,10 +252,15 @@ impl Gate {
 
 /// A GET over plain HTTP/1.1.
 pub(crate) async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    ask(address, "GET", path, headers).await
+}
+
+/// A request without a body over plain HTTP/1.1.
+pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

@@ -26,6 +26,8 @@ struct State {
     worlds: Vec<Arc<Recorded>>,
     /// The answer to everything but trial calls, as bytes; none is silence.
     trouble: Option<String>,
+    /// The answer to the gate's own credential, trial calls left aside.
+    service_trouble: Option<String>,
     /// The answer to trial calls, as bytes.
     trial: Option<String>,
     asked: usize,
@@ -67,6 +69,11 @@ impl Catalog {
     /// From now on every question has these bytes for an answer; empty is silence.
     pub(crate) fn trouble(&self, bytes: Option<&str>) {
         self.state.lock().unwrap().trouble = bytes.map(str::to_owned);
+    }
+
+    /// From now on every read with the gate's own credential has these bytes for an answer.
+    pub(crate) fn service_trouble(&self, bytes: Option<&str>) {
+        self.state.lock().unwrap().service_trouble = bytes.map(str::to_owned);
     }
 
     /// From now on trial calls have these bytes for an answer.
@@ -116,7 +123,9 @@ impl Catalog {
         }
         if !is_trial {
             state.asked += 1;
-            if let Some(trouble) = &state.trouble {
+            let is_service = header(head, "authorization").is_some_and(|value| value.ends_with(SERVICE_TOKEN));
+            let service_trouble = state.service_trouble.as_ref().filter(|_| is_service);
+            if let Some(trouble) = state.trouble.as_ref().or(service_trouble) {
                 return trouble.clone();
             }
         }

@@ -79,3 +79,7 @@ pub(super) fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
+
+pub(super) fn reply(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} x\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len())
+}

@@ -11,13 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::policy::{ActiveRoles, ObjectType};
 
 use super::super::{Answer, Asker, Question, State, Trouble};
-use super::double::{Double, header};
+use super::double::{Double, header, reply};
 
 const YES: &str = "HTTP/1.1 200 x\r\nContent-Length: 10\r\n\r\n{\"code\":0}";
-
-fn reply(status: u16, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status} x\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len())
-}
 
 /// The answers to trial calls of a server of the main branch; nothing for other questions.
 fn trial(head: &str) -> Option<String> {

@@ -22,8 +22,12 @@ pub(super) fn answer(policy: Option<&Source>, query: Option<&str>) -> Answer {
 
 fn parse(query: &str) -> Result<Drops, &'static str> {
     const USE: &str = "use no query, ?caller=ISSUER%20SUBJECT or ?metalake=NAME\n";
+    const ONE: &str = "one of ?caller and ?metalake is taken, once; & and ; inside a value are written %26 and %3B\n";
     if query.is_empty() {
         return Ok(Drops::All);
+    }
+    if query.contains(['&', ';']) {
+        return Err(ONE);
     }
     let (name, value) = query.split_once('=').ok_or(USE)?;
     let value = decoded(value).ok_or("the query is not percent-encoded UTF-8\n")?;
@@ -37,13 +41,12 @@ fn parse(query: &str) -> Result<Drops, &'static str> {
     }
 }
 
-/// A value of a query, which may hold no second parameter.
+/// A value of a query.
 fn decoded(value: &str) -> Option<String> {
     let mut bytes = value.bytes();
     let mut out = Vec::with_capacity(value.len());
     while let Some(byte) = bytes.next() {
         out.push(match byte {
-            b'&' | b';' => return None,
             b'+' => b' ',
             b'%' => {
                 let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
@@ -72,6 +75,15 @@ mod tests {
         {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn two_parameters_are_told_from_a_wrong_encoding() {
+        for two in ["metalake=a&caller=b", "metalake=a&metalake=b", "caller=i%20s;metalake=a", "&metalake=a"] {
+            assert!(parse(two).is_err_and(|text| text.starts_with("one of ?caller and ?metalake")), "{two}");
+        }
+        assert!(parse("metalake=%ff").is_err_and(|text| text.contains("percent-encoded")));
+        assert_eq!(parse("metalake=a%26b%3Bc"), Ok(Drops::Metalake("a&b;c".into())));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use http::{Method, Request, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{self, Bound, Error};
-use super::readiness::{Described, Readiness};
+use super::readiness::{self, CheckState, Described, Readiness};
 use super::serve::{self, Answer, method_not_allowed, not_found, page, text};
 use crate::config;
 use crate::observe::metrics::{CONTENT_TYPE, Metrics};
@@ -50,8 +50,8 @@ fn readyz(state: &State, all: bool) -> Answer {
     let report = state.readiness.report();
     let ready = report.is_ready();
     let checks = report.checks.iter().filter(|check| all || !check.ready);
-    let mut lines: String =
-        checks.map(|check| format!("{}: {}\n", check.name, if check.ready { "ready" } else { "missing" })).collect();
+    let line = |check: &CheckState| readiness::line(&check.name, if check.ready { "ready" } else { "missing" });
+    let mut lines: String = checks.map(line).collect();
     lines.extend(state.described.iter().filter(|_| all).map(Described::line));
     if report.draining {
         lines.push_str("draining\n");

@@ -89,7 +89,7 @@ impl Described {
     }
 
     pub(super) fn line(&self) -> String {
-        format!("{}: {}\n", self.name, (self.state)())
+        line(&self.name, &(self.state)())
     }
 }
 
@@ -97,6 +97,24 @@ impl fmt::Debug for Described {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.line().trim_end())
     }
+}
+
+/// One line of the page. A peer may have chosen a part of it, and must not be able to write lines of its own.
+pub(super) fn line(name: &str, state: &str) -> String {
+    format!("{}: {}\n", printable(name), printable(state))
+}
+
+/// Control characters and what else breaks a line or changes its direction, escaped.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 impl Report {
@@ -125,6 +143,15 @@ mod tests {
         assert!(!readiness.report().is_ready());
         keys.ready();
         assert!(!readiness.report().is_ready(), "ending is for ever");
+    }
+
+    #[test]
+    fn what_a_peer_named_cannot_begin_a_line_of_its_own() {
+        let named = "role a\r\npolicy of Gravitino: ready\u{85}\u{2028}\u{202e}\u{1b}[2J größe \\n";
+        let described = Described::new("unreadable\nok".to_owned(), move || named);
+        let expected =
+            "unreadable\\nok: role a\\r\\npolicy of Gravitino: ready\\u{85}\\u{2028}\\u{202e}\\u{1b}[2J größe \\n\n";
+        assert_eq!(described.line(), expected);
     }
 
     #[tokio::test]

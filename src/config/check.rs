@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::fault::Fault;
-use super::{Address, Admin, AuditOutput, Config, Event, Http1, Http2, Listener, Plaintext, PolicyMode, Size, Span};
+use super::{
+    Address, Admin, AuditOutput, Config, Event, GravitinoMode, Http1, Http2, Listener, Plaintext, PolicyMode, Size,
+    Span,
+};
 use crate::event::edit::Plan;
 use crate::{auth, limit, passthrough, source, upstream};
 
@@ -207,6 +210,19 @@ fn policy(config: &Config, faults: &mut Faults) {
     if cache.stale_if_error < cache.fresh {
         let (stale, fresh) = (cache.stale_if_error, cache.fresh);
         faults.add("policy.cache.stale_if_error", format!("{stale} is shorter than policy.cache.fresh ({fresh})"));
+    }
+    if let Some(gravitino) = &config.policy.gravitino
+        && gravitino.mode == GravitinoMode::Snapshot
+        && gravitino.refresh >= cache.stale_if_error
+    {
+        let (refresh, stale) = (gravitino.refresh, cache.stale_if_error);
+        faults.add(
+            "policy.gravitino.refresh",
+            format!(
+                "{refresh} is not shorter than policy.cache.stale_if_error ({stale}): each snapshot would be too old to \
+                 decide by before the next is read"
+            ),
+        );
     }
 }
 

@@ -36,6 +36,8 @@ fn a_good_configuration_has_no_fault() {
         assert_eq!(faults("address: 127.0.0.1:8080", listener), Vec::<String>::new(), "{listener}");
     }
     assert_eq!(faults("policy: { files: policies }", "policy: { mode: off }"), Vec::<String>::new());
+    let probed = "policy: { gravitino: { url: 'http://127.0.0.1:1', refresh: 10m } }";
+    assert_eq!(faults("policy: { files: policies }", probed), Vec::<String>::new(), "nothing is refreshed");
     let admin = "admin: { address: 127.0.0.1:9901, token_file: t }\ndrain: {}";
     assert_eq!(faults("drain: {}", admin), Vec::<String>::new());
     assert_eq!(faults("drain: {}", "admin: { address: 'unix:a.sock' }"), Vec::<String>::new());
@@ -158,6 +160,16 @@ fn each_fault_of_meaning_is_named_with_its_key() {
             "policy: { files: policies }",
             "policy: { mode: shadow }",
             "policy.files: is missing; name a policy file or a directory of them, or `gravitino: { url: URL }`, or say `mode: off`",
+        ),
+        (
+            "policy: { files: policies }",
+            "policy: { gravitino: { url: 'http://127.0.0.1:1', mode: snapshot, credential: { bearer_file: t }, refresh: 10m } }",
+            "policy.gravitino.refresh: 600s is not shorter than policy.cache.stale_if_error (300s): each snapshot would be too old to decide by before the next is read",
+        ),
+        (
+            "policy: { files: policies }",
+            "policy: { cache: { stale_if_error: 10s }, gravitino: { url: 'http://127.0.0.1:1', mode: snapshot, credential: { bearer_file: t } } }",
+            "policy.gravitino.refresh: 10s is not shorter than policy.cache.stale_if_error (10s): each snapshot would be too old to decide by before the next is read",
         ),
         ("event: {}", "event: { max_body: 0 }", "event.max_body: must be more than 0"),
         (

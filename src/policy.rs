@@ -4,7 +4,7 @@
 //! files, [`judge`] decides about an event, [`explain`] tells the same for every reference of it. The rules are those of
 //! facts: gravitino 1 and 2, as confirmed by real servers (gravitino-real): the recorded worlds of those are a test.
 
-pub use self::compile::{Source, compile};
+pub use self::compile::{Source, compile, compile_beside};
 pub use self::decide::{About, Hearing, Inquiry, Witness, hear, holds_roles};
 pub use self::decide::{Denied, Explanation, GovernedBy, Judgement, Refused, explain, judge, objections, sees};
 pub use self::fault::{Fault, Place};

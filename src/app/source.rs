@@ -1,12 +1,13 @@
 //! Where the policy comes from: files, and a Gravitino server that is asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Check, Described};
-use crate::config::{Config, Fault, PolicyMode};
+use crate::config::{Config, Fault, Metalakes, PolicyMode};
 use crate::source::Files;
 use crate::source::gravitino::{Gravitino, Metrics, State};
 
@@ -17,7 +18,11 @@ pub(super) fn files(config: &Config) -> Result<Option<Arc<Files>>, Vec<Fault>> {
     let Some(path) = config.policy.files.as_ref().filter(|_| config.policy.mode != PolicyMode::Off) else {
         return Ok(None);
     };
-    let loaded = Files::load(path).map(|files| Some(Arc::new(files)));
+    let elsewhere = match config.policy.gravitino.as_ref().map(|gravitino| &gravitino.metalakes) {
+        Some(Metalakes::Named(names)) => names.clone(),
+        Some(Metalakes::All) | None => BTreeSet::new(),
+    };
+    let loaded = Files::load_beside(path, elsewhere).map(|files| Some(Arc::new(files)));
     loaded.map_err(|faults| faults.iter().map(|fault| Fault::told(&fault.to_string())).collect())
 }
 

@@ -1,6 +1,6 @@
 //! Policy files → [`World`], or every fault of meaning in all of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Place};
@@ -28,12 +28,29 @@ pub struct Source {
 ///
 /// All faults of meaning, each with file and place.
 pub fn compile(sources: Vec<Source>) -> Result<World, Vec<Fault>> {
+    compile_beside(sources, &BTreeSet::new())
+}
+
+/// The same, beside a Gravitino server that governs these metalakes by name.
+///
+/// # Errors
+///
+/// Also a fault for each place that names one of them, and that would decide instead of the server, or never.
+pub fn compile_beside(sources: Vec<Source>, elsewhere: &BTreeSet<String>) -> Result<World, Vec<Fault>> {
     let mut report = Report::default();
     let mut seen = Seen::default();
     let mut world = World::default();
     for Source { file, policy } in sources {
         let mut at = At { file: &file, report: &mut report };
         for (index, shape) in policy.metalakes.into_iter().enumerate() {
+            if elsewhere.contains(&shape.name) {
+                let message = format!(
+                    "metalake `{}` stands in policy.gravitino.metalakes of the configuration, too: leave it out of one of \
+                     them",
+                    shape.name
+                );
+                at.fault(|| format!("metalakes[{index}].name"), message);
+            }
             if let Some(first) = seen.metalakes.get(&shape.name) {
                 let message = format!("metalake `{}` stands in {} already", shape.name, first.display());
                 at.fault(|| format!("metalakes[{index}].name"), message);
@@ -60,6 +77,12 @@ pub fn compile(sources: Vec<Source>) -> Result<World, Vec<Fault>> {
         if world.is_metalake(namespace) {
             let message =
                 format!("`{namespace}` is a metalake: its own rules decide about its datasets, so drop this entry");
+            At { file, report: &mut report }.fault(|| place.clone(), message);
+        } else if elsewhere.contains(namespace) {
+            let message = format!(
+                "`{namespace}` stands in policy.gravitino.metalakes of the configuration: Gravitino decides about its \
+                 datasets, so drop this entry"
+            );
             At { file, report: &mut report }.fault(|| place.clone(), message);
         }
     }

@@ -1,5 +1,6 @@
 //! Policy files: one file, or the policy files of a directory read as one policy.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{self, SHA256};
 
 use crate::policy::file::{self, Format};
-use crate::policy::{Fault, Place, Source, World, compile};
+use crate::policy::{Fault, Place, Source, World, compile_beside};
 
 /// SHA-256 over names and contents of all files.
 type Hash = [u8; 32];
@@ -18,6 +19,8 @@ type Hash = [u8; 32];
 #[derive(Debug)]
 pub struct Files {
     path: PathBuf,
+    /// Metalakes that another source governs by name.
+    elsewhere: BTreeSet<String>,
     world: ArcSwap<World>,
     /// Held during a whole reload, so that two cannot overtake each other.
     hash: Mutex<Hash>,
@@ -33,10 +36,19 @@ impl Files {
     ///
     /// Files that cannot be read or have the wrong shape; else all faults of meaning.
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
+        Self::load_beside(path, BTreeSet::new())
+    }
+
+    /// The same, beside a Gravitino server that governs these metalakes by name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Files::load`], and places that name one of these metalakes.
+    pub fn load_beside(path: &Path, elsewhere: BTreeSet<String>) -> Result<Self, Vec<Fault>> {
         let texts = read(path)?;
-        let world = parse(&texts)?;
+        let world = parse(&texts, &elsewhere)?;
         let (world, hash) = (ArcSwap::from_pointee(world), Mutex::new(hash_of(&texts)));
-        Ok(Self { path: path.to_owned(), world, hash })
+        Ok(Self { path: path.to_owned(), elsewhere, world, hash })
     }
 
     /// The world of the last good load.
@@ -58,7 +70,7 @@ impl Files {
         if new == *hash {
             return Ok(false);
         }
-        let world = parse(&texts)?;
+        let world = parse(&texts, &self.elsewhere)?;
         self.world.store(Arc::new(world));
         *hash = new;
         Ok(true)
@@ -123,7 +135,7 @@ fn format_of(file: &Path) -> Option<Format> {
     }
 }
 
-fn parse(texts: &[Text]) -> Result<World, Vec<Fault>> {
+fn parse(texts: &[Text], elsewhere: &BTreeSet<String>) -> Result<World, Vec<Fault>> {
     let mut sources = Vec::with_capacity(texts.len());
     let mut faults = Vec::new();
     for Text { file, format, text } in texts {
@@ -136,7 +148,7 @@ fn parse(texts: &[Text]) -> Result<World, Vec<Fault>> {
             }
         }
     }
-    match compile(sources) {
+    match compile_beside(sources, elsewhere) {
         Ok(world) if faults.is_empty() => Ok(world),
         Ok(_) => Err(faults),
         Err(more) => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::GOOD;
-use crate::support::{Double, Server, code, directory, gate, serving, shown, text, token};
+use crate::support::{Double, Server, code, demo_policies, directory, gate, serving, shown, text, token};
 
 fn make_certificate(directory: &Path) {
     let key = rcgen::KeyPair::generate().unwrap();
@@ -92,6 +92,20 @@ admin: { address: 127.0.0.1:9901, token_file: short.token }
     let output = gate(&["run", "--config", shown(&path)]);
     assert_eq!(code(&output), Some(65));
     assert!(text(&output.stderr).contains("gate.yaml: listeners[0].tls: the key in"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_metalake_of_two_policy_sources_is_a_fault_that_names_both() {
+    let gravitino = "gravitino: { url: 'http://127.0.0.1:1', metalakes: [demo] }";
+    let config = GOOD.replace("mode: off", &format!("files: {}, {gravitino}", demo_policies()));
+    let (_directory, path) = directory(&config);
+    let output = gate(&["check", shown(&path)]);
+    assert_eq!(code(&output), Some(65), "{}", text(&output.stdout));
+    let file = format!("{}/demo.yaml: metalakes[0].name: metalake `demo`", demo_policies());
+    let told = text(&output.stderr);
+    assert!(told.starts_with(&file) && told.contains("policy.gravitino.metalakes of the configuration"), "{told}");
+    let (_directory, path) = directory(&config.replace("[demo]", "[other]"));
+    assert_eq!(code(&gate(&["check", shown(&path)])), Some(0));
 }
 
 #[test]

@@ -104,6 +104,33 @@ fn faults_of_shape_name_line_and_column_and_what_would_be_accepted() {
 }
 
 #[test]
+fn what_gravitino_governs_by_name_may_not_stand_in_files_either_not_even_later() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("p.yaml");
+    let elsewhere = || BTreeSet::from(["demo".to_owned(), "other".to_owned()]);
+    let rule = "namespaces:
+  - name: r
+    callers: { users: [\"*\"] }
+    jobs: [{ namespace: demo, names: [\"*\"] }]
+    inputs: [{ namespace: \"d*\", names: [\"*\"] }, { namespace: demo, names: [\"*\"] }]
+    effect: allow
+";
+    fs::write(&file, metalake("demo") + rule).expect("written");
+    let found = Files::load_beside(&file, elsewhere()).expect_err("faults");
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let both = "metalakes[0].name: metalake `demo` stands in policy.gravitino.metalakes of the configuration, too";
+    assert!(found.iter().any(|fault| fault.contains(both)), "{found:?}");
+    fs::write(&file, metalake("mine") + rule).expect("written");
+    let found = Files::load_beside(&file, elsewhere()).expect_err("faults");
+    let never = "namespaces[0].inputs[1].namespace: `demo` stands in policy.gravitino.metalakes of the configuration";
+    assert!(matches!(found.as_slice(), [fault] if fault.to_string().contains(never)), "{found:?}");
+    fs::write(&file, metalake("mine")).expect("written");
+    let files = Files::load_beside(&file, elsewhere()).expect("a policy");
+    fs::write(&file, metalake("other")).expect("written");
+    assert!(files.reload().is_err() && files.world().is_metalake("mine"));
+}
+
+#[test]
 fn a_directory_without_policy_files_and_a_missing_path_are_faults() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = Files::load(directory.path()).expect_err("faults");

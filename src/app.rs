@@ -190,9 +190,10 @@ impl App {
         let mut described = Vec::new();
         if let Some(gravitino) = gravitino {
             gravitino.spawn(&helpers);
-            let check = readiness.register("policy of Gravitino");
-            tasks.push(tokio::spawn(source::announce(Arc::clone(&gravitino), check, helpers.clone())));
-            described.extend(source::describe(&gravitino));
+            if let Some(check) = source::awaited(&readiness, config.policy.mode) {
+                tasks.push(tokio::spawn(source::announce(Arc::clone(&gravitino), check, helpers.clone())));
+            }
+            described.extend(source::describe(&gravitino, config.policy.mode));
         }
         tasks.push(tokio::spawn(reload::watch(targets, counters.reload.clone(), trigger.clone(), helpers.clone())));
         described.push(Described::new(format!("circuit breaker of {name}"), move || deliverer.breaker()));

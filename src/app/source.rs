@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{Check, Described};
+use crate::admin::{Check, Described, Readiness};
 use crate::config::{Config, Fault, Metalakes, PolicyMode};
 use crate::source::Files;
 use crate::source::gravitino::{Gravitino, Metrics, State};
@@ -37,13 +37,17 @@ pub(super) fn gravitino(config: &Config, metrics: &Metrics) -> Result<Option<Arc
 }
 
 /// What is known of the server, and what it does not tell.
-pub(super) fn describe(gravitino: &Arc<Gravitino>) -> [Described; 2] {
+pub(super) fn describe(gravitino: &Arc<Gravitino>, mode: PolicyMode) -> [Described; 2] {
     let (state, unreadable) = (Arc::clone(gravitino), Arc::clone(gravitino));
+    let undecided = match mode {
+        PolicyMode::Enforce => "its events are refused",
+        PolicyMode::Shadow | PolicyMode::Off => "its events pass unjudged",
+    };
     let state = move || match state.state() {
         State::Ready(known) if known.version.is_empty() => "ready: it tells more to the first caller".to_owned(),
         State::Ready(known) => format!("ready: {known}"),
-        State::NotYet(reason) => format!("waiting: {reason}"),
-        State::Unsafe(reason) => format!("unsafe, so that all events are refused: {reason}"),
+        State::NotYet(reason) => format!("waiting, so that {undecided}: {reason}"),
+        State::Unsafe(reason) => format!("unsafe, so that {undecided}: {reason}"),
     };
     let unreadable = move || match unreadable.unreadable() {
         all if all.is_empty() => "nothing".to_owned(),
@@ -55,7 +59,15 @@ pub(super) fn describe(gravitino: &Arc<Gravitino>) -> [Described; 2] {
     ]
 }
 
-/// Makes `/readyz` good once the server can decide. An unsafe one never does: no event would pass.
+/// What readiness waits for. In `shadow` mode nothing: events pass whatever the server says.
+pub(super) fn awaited(readiness: &Readiness, mode: PolicyMode) -> Option<Check> {
+    match mode {
+        PolicyMode::Enforce => Some(readiness.register("policy of Gravitino")),
+        PolicyMode::Shadow | PolicyMode::Off => None,
+    }
+}
+
+/// Makes `/readyz` good once the server can decide. An unsafe one never does: no event of its metalakes would pass.
 pub(super) async fn announce(gravitino: Arc<Gravitino>, check: Check, shutdown: CancellationToken) {
     while !matches!(gravitino.state(), State::Ready(_)) {
         if shutdown.run_until_cancelled(tokio::time::sleep(POLICY_POLL)).await.is_none() {

@@ -442,7 +442,7 @@ impl Gravitino {
     fn turn_unsafe(&self, reason: &str) -> String {
         let reason = self.named(reason);
         if !self.reported.swap(true, Ordering::Relaxed) {
-            tracing::error!(%reason, "the policy source is unsafe: requests are refused");
+            tracing::error!(%reason, "the policy source is unsafe: it is not asked");
         }
         self.knew(Knowledge::Unsafe(reason.clone()));
         reason

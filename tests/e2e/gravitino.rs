@@ -513,8 +513,35 @@ async fn an_unsafe_server_refuses_every_event_with_the_reason_and_is_never_ready
     assert!(told, "the reason stands in the audit record");
     let (status, page) = gate.page("/readyz?verbose").await;
     assert_eq!(status, 503);
-    assert!(page.contains("unsafe, so that all events are refused") && page.contains("policy of Gravitino: missing"));
+    assert!(page.contains("unsafe, so that its events are refused: ") && page.contains("policy of Gravitino: missing"));
     assert!(gate.accepted().is_empty() && catalog.asked() == 0);
+}
+
+#[tokio::test]
+async fn in_shadow_mode_no_server_keeps_the_gate_from_being_ready_or_an_event_from_passing() {
+    let off = r#"{"code":1006,"type":"UnsupportedOperationException","message":"off"}"#;
+    let rows = [(reply(405, "", off), "unsafe"), (reply(502, "", ""), "waiting")];
+    for (mode, (trial, word)) in
+        [Mode::Probe, Mode::Snapshot].into_iter().flat_map(|mode| rows.clone().map(|r| (mode, r)))
+    {
+        let catalog = Catalog::start(vec![golden().0]).await;
+        catalog.trial(&trial);
+        let gate = before(&catalog, mode, ", mode: shadow").await;
+        let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
+        let answer = gate.event("alice", "/api/lineage", event).await;
+        assert_eq!(answer.status.as_u16(), 201, "{mode:?} {word}: {}", answer.text());
+        assert_eq!(gate.audit_of(&answer).await["shadow"], true, "{mode:?} {word}");
+        let told = format!("policy source Gravitino: {word}, so that its events pass unjudged: Gravitino at ");
+        let began = Instant::now();
+        loop {
+            let (status, page) = gate.page("/readyz?verbose").await;
+            assert_eq!(status, 200, "{mode:?}: {page}");
+            if page.contains(&told) {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "{mode:?} {word}: {page}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -20,8 +20,10 @@ pub struct Gravitino {
     /// How it is asked.
     #[serde(default)]
     pub mode: GravitinoMode,
-    /// The job namespaces that it governs: `all`, or a list of metalakes. With `all` these are all that no namespace rule
-    /// of the policy files names.
+    /// The job namespaces that it governs: `all`, or a list of metalakes. With `all` these are all that the policy files do
+    /// not name, as a metalake or anywhere in a namespace rule: under `jobs`, `inputs` or `outputs`, by a pattern too, but
+    /// for a lone `*`. References inside facets are judged only into the event's own metalake then; with a list, into all
+    /// of the list.
     #[serde(default)]
     pub metalakes: Metalakes,
     /// CA certificates for `url`, PEM, instead of the system's.
@@ -149,7 +151,7 @@ impl JsonSchema for Metalakes {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "oneOf": [
-                { "const": "all", "description": "All that no namespace rule names." },
+                { "const": "all", "description": "All that the policy files do not name." },
                 { "type": "array", "items": { "type": "string" } }
             ]
         })

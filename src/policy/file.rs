@@ -172,7 +172,8 @@ pub struct Callers {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Names {
-    /// The namespace.
+    /// The namespace. Whether it holds jobs or datasets, the rules then govern it: with `policy.gravitino.metalakes: all` a
+    /// metalake of that name is no longer Gravitino's. A lone `*` takes none away.
     pub namespace: String,
     /// The names in it.
     pub names: Vec<String>,

@@ -223,7 +223,7 @@ impl Gravitino {
     }
 
     /// Whether that namespace is one of `metalakes`. With `all` every namespace is; the caller of this leaves out those
-    /// that namespace rules name.
+    /// that the policy files name.
     pub fn governs(&self, namespace: &str) -> bool {
         match &self.config.metalakes {
             Metalakes::All => true,

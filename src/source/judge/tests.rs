@@ -451,6 +451,8 @@ fn what_governs_a_namespace_is_the_files_first_and_then_the_server() {
         ("other", Role::FacetDataset, true, false),
         ("orders", Role::Job, true, false),
         ("postgres://w", Role::Input, true, false),
+        // Named by a rule as a place of datasets only, and still the rules' as a whole.
+        ("postgres://w", Role::Job, true, false),
         ("s3://bucket", Role::Job, true, true),
         ("s3://bucket", Role::Input, true, false),
         ("", Role::Output, true, false),

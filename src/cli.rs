@@ -54,6 +54,8 @@ pub enum Exit {
     Usage,
     /// A configuration, policy or event is wrong: 65.
     Invalid,
+    /// Nothing wrong was found, and not all could be looked at: 69.
+    Undecided,
 }
 
 impl Cli {
@@ -116,6 +118,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 64,
             Exit::Invalid => 65,
+            Exit::Undecided => 69,
         })
     }
 }

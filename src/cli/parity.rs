@@ -10,14 +10,21 @@ use anyhow::Context;
 use http::HeaderValue;
 use serde::Deserialize;
 
-use super::{Exit, say};
-use crate::config::{self, GravitinoMode, HeaderFile, UpstreamAuth};
+use super::{Exit, complain, refuse, say};
+use crate::config::{self, Fault, GravitinoMode, HeaderFile, UpstreamAuth};
 use crate::policy::{self, ActiveRoles, Identity, ObjectType};
 use crate::source::Files;
 use crate::source::gravitino::{Answer, Asker, Gravitino, Metrics, Question, State};
 
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  all questions were decided, and the same by both
+   1  the gate differs from the server, or something else failed
+  65  policies, questions or a file that they name are wrong, or there is nothing to compare
+  69  no difference, but not all questions could be decided, or none: the lines say why";
+
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("side").required(true).args(["token_file", "policies"]))]
+#[command(after_help = EXIT_CODES, group = clap::ArgGroup::new("side").required(true).args(["token_file", "policies"]))]
 pub(super) struct Args {
     /// The server's base, without `/api`.
     #[arg(long, value_name = "URL")]
@@ -31,7 +38,7 @@ pub(super) struct Args {
     /// Policy files that decide instead of a snapshot.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
-    /// The metalake.
+    /// The metalake; policy files must define it.
     #[arg(long, value_name = "NAME")]
     metalake: String,
     /// Callers and targets: { "callers": [{ "user", "groups", "token_file" }], "targets": ["table lake.sales.orders"] }.
@@ -55,6 +62,13 @@ struct Caller {
     token_file: PathBuf,
 }
 
+/// All that files hold.
+struct Given {
+    callers: Vec<(Caller, HeaderValue)>,
+    targets: Vec<Question>,
+    policies: Option<Files>,
+}
+
 /// The gate's side.
 enum Side {
     Files(Files),
@@ -69,22 +83,31 @@ struct Tally {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let given = match Given::read(args) {
+        Ok(given) => given,
+        Err(faults) => return Ok(refuse(&faults)),
+    };
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    runtime.block_on(compare(args))
+    runtime.block_on(compare(args, given))
 }
 
-async fn compare(args: &Args) -> anyhow::Result<Exit> {
-    let text = std::fs::read_to_string(&args.questions).with_context(|| args.questions.display().to_string())?;
-    let questions: Questions = serde_json::from_str(&text).with_context(|| args.questions.display().to_string())?;
-    let targets = targets(args, &questions.targets)?;
+async fn compare(args: &Args, given: Given) -> anyhow::Result<Exit> {
+    let Given { callers, targets, policies } = given;
     let server = Gravitino::new(&settings(args, GravitinoMode::Probe, UpstreamAuth::None)?, Metrics::default())?;
-    let side = side(args).await?;
+    let side = match policies {
+        Some(files) => Side::Files(files),
+        None => match snapshot(args).await? {
+            Ok(gravitino) => Side::Snapshot(Box::new(gravitino)),
+            Err(reason) => {
+                complain([format!("no snapshot: {reason}")]);
+                return Ok(Exit::Undecided);
+            }
+        },
+    };
     let mut tally = Tally::default();
-    for caller in &questions.callers {
-        let credential = credential(&args.questions, &caller.token_file)?;
+    for (caller, credential) in &callers {
         let roles = ActiveRoles::All;
-        let asker =
-            Asker { authorization: Some(&credential), active_roles: None, roles: &roles, subject: &caller.user };
+        let asker = Asker { authorization: Some(credential), active_roles: None, roles: &roles, subject: &caller.user };
         for target in &targets {
             let live = server.ask(&asker, target).await.map_err(|trouble| trouble.to_string());
             tally.note(caller, target, &live, side.decide(caller, target).await)?;
@@ -92,10 +115,59 @@ async fn compare(args: &Args) -> anyhow::Result<Exit> {
     }
     let Tally { same, different, undecided } = tally;
     say(format_args!("{same} the same, {different} different, {undecided} undecided"))?;
-    Ok(if different == 0 { Exit::Done } else { Exit::Failed })
+    Ok(tally.exit())
+}
+
+impl Given {
+    fn read(args: &Args) -> Result<Self, Vec<Fault>> {
+        let place = args.questions.display().to_string();
+        let wrong = |error: anyhow::Error| vec![Fault::new(&*place, format!("{error:#}"))];
+        let questions = questions(&args.questions).map_err(wrong)?;
+        for (key, is_empty) in [("callers", questions.callers.is_empty()), ("targets", questions.targets.is_empty())] {
+            if is_empty {
+                let message = format!("`{key}` is empty, so that nothing would be compared: name at least one");
+                return Err(vec![Fault::new(place, message)]);
+            }
+        }
+        let targets = targets(args, &questions.targets).map_err(wrong)?;
+        let with_credential = |caller: Caller| {
+            let credential = credential(&args.questions, &caller.token_file)?;
+            Ok((caller, credential))
+        };
+        let callers: anyhow::Result<_> = questions.callers.into_iter().map(with_credential).collect();
+        let policies = args.policies.as_deref().map(|path| policies(path, &args.metalake)).transpose()?;
+        Ok(Self { callers: callers.map_err(wrong)?, targets, policies })
+    }
+}
+
+fn questions(file: &Path) -> anyhow::Result<Questions> {
+    let text = std::fs::read_to_string(file).context("cannot be read")?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn policies(path: &Path, metalake: &str) -> Result<Files, Vec<Fault>> {
+    let files = Files::load(path);
+    let files =
+        files.map_err(|faults| faults.iter().map(|fault| Fault::told(&fault.to_string())).collect::<Vec<_>>())?;
+    if !files.world().is_metalake(metalake) {
+        let message = format!(
+            "{} defines no metalake `{metalake}`, so that every answer would be compared with a no: name one that it defines",
+            path.display()
+        );
+        return Err(vec![Fault::new("--metalake", message)]);
+    }
+    Ok(files)
 }
 
 impl Tally {
+    fn exit(&self) -> Exit {
+        match self {
+            Self { different: 1.., .. } => Exit::Failed,
+            Self { undecided: 1.., .. } | Self { same: 0, .. } => Exit::Undecided,
+            Self { .. } => Exit::Done,
+        }
+    }
+
     fn note(
         &mut self,
         caller: &Caller,
@@ -140,10 +212,8 @@ impl Side {
     }
 }
 
-async fn side(args: &Args) -> anyhow::Result<Side> {
-    if let Some(policies) = &args.policies {
-        return Ok(Side::Files(Files::load(policies).map_err(super::in_one)?));
-    }
+/// What the gate would read by itself, or why it cannot.
+async fn snapshot(args: &Args) -> anyhow::Result<Result<Gravitino, Arc<str>>> {
     let file = args.token_file.clone().context("name --token-file or --policies")?;
     let value = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let auth = if value.trim().contains(' ') {
@@ -152,10 +222,10 @@ async fn side(args: &Args) -> anyhow::Result<Side> {
         UpstreamAuth::BearerFile(file)
     };
     let gravitino = Gravitino::new(&settings(args, GravitinoMode::Snapshot, auth)?, Metrics::default())?;
-    match gravitino.read_once().await {
-        State::Ready(_) => Ok(Side::Snapshot(Box::new(gravitino))),
-        State::NotYet(reason) | State::Unsafe(reason) => Err(anyhow::anyhow!("no snapshot: {reason}")),
-    }
+    Ok(match gravitino.read_once().await {
+        State::Ready(_) => Ok(gravitino),
+        State::NotYet(reason) | State::Unsafe(reason) => Err(reason),
+    })
 }
 
 fn settings(args: &Args, mode: GravitinoMode, credential: UpstreamAuth) -> anyhow::Result<config::Gravitino> {

@@ -4,6 +4,7 @@
 //! wants its token over TCP, and answers no browser that another site sent.
 
 pub use self::bind::{Bound, Error};
+pub(crate) use self::readiness::printable;
 pub use self::readiness::{Check, CheckState, Described, Readiness, Report};
 pub use self::serve::Metrics;
 

@@ -105,7 +105,7 @@ pub(super) fn line(name: &str, state: &str) -> String {
 }
 
 /// Control characters and what else breaks a line or changes its direction, escaped.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {

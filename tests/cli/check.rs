@@ -143,6 +143,26 @@ fn online_each_other_end_is_reached_and_nothing_is_posted() {
 }
 
 #[test]
+fn online_a_policy_source_that_is_never_asked_is_not_asked_either() {
+    let issuer_dir = tempfile::tempdir().unwrap();
+    token(issuer_dir.path());
+    let issuer = Double::ok(&fs::read_to_string(issuer_dir.path().join("dev/jwks.json")).unwrap());
+    for (mode, expected) in [("off", 0), ("shadow", 65)] {
+        let policy = format!("mode: {mode}, gravitino: {{ url: 'http://127.0.0.1:1' }}");
+        let config = GOOD
+            .replace("http://127.0.0.1:1/keys", &format!("http://{}/keys", issuer.address))
+            .replace("mode: off", &policy);
+        let (_directory, path) = directory(&config);
+        let output = gate(&["check", "--online", shown(&path)]);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(code(&output), Some(expected), "{told}");
+        let line =
+            if expected == 0 { "not asked: policy.gravitino, since policy.mode is off" } else { "policy.gravitino: " };
+        assert!(told.contains(line), "{told}");
+    }
+}
+
+#[test]
 fn online_tls_is_spoken_and_must_hold() {
     let backend_config = serving("{ name: store, kind: file, path: events.jsonl }", "{ grace: 0s, deadline: 1s }")
         .replacen("127.0.0.1:0 }", "127.0.0.1:0, tls: { certificate: tls.crt, key: tls.key } }", 1);

@@ -35,6 +35,9 @@ const RECHECK: Duration = Duration::from_secs(30);
 const AUTHORIZATION_OFF: &str =
     "runs with gravitino.authorization.enable=false, so that it cannot decide: turn it on, or use policy files";
 
+/// The first version that says who a credential is: a snapshot depends on it (facts: gravitino 3.4).
+const FIRST_WITH_PRINCIPAL: (u32, u32) = (1, 3);
+
 const UNGUARDED: &str =
     "answers owner questions to anybody (1.0 does), so that it cannot decide: upgrade it to 1.1 or later";
 
@@ -47,6 +50,19 @@ pub struct Capabilities {
     pub active_roles: bool,
     /// Whether it has a rule for views: 1.1 and before do not.
     pub views: bool,
+}
+
+impl Capabilities {
+    /// Why no snapshot can be read, whatever the credential is.
+    pub(super) fn no_snapshots(&self) -> Option<String> {
+        let is_old = parse(&self.version).is_some_and(|number| number < FIRST_WITH_PRINCIPAL);
+        is_old.then(|| {
+            format!(
+                "is {}, and `mode: snapshot` needs 1.3 or later: upgrade it, or leave `mode` and `credential` out",
+                self.version
+            )
+        })
+    }
 }
 
 /// What is known of the server, for readiness.

@@ -109,8 +109,10 @@ pub fn check(config: &Config) -> Vec<Fault> {
     let unusable = unusable.iter().filter(|fault| !matches!(fault, auth::Fault::Meaning { .. }));
     faults.extend(unusable.map(Fault::from));
     faults.extend(source::files(config).err().unwrap_or_default());
-    faults.extend(source::gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
-    // What its configuration says wrong is told by `config::check` already.
+    // What the configuration itself says wrong of a policy source or a backend is told by `config::check` already.
+    if config.policy.gravitino.as_ref().is_some_and(|settings| gravitino::check(settings).is_empty()) {
+        faults.extend(source::gravitino(config, &gravitino::Metrics::default()).err().unwrap_or_default());
+    }
     let is_sound = |settings: &&crate::config::Upstream| crate::upstream::check(settings).is_empty();
     let remote = config.upstreams.iter().filter(|settings| settings.kind != UpstreamKind::File);
     for settings in remote.filter(is_sound) {

@@ -95,6 +95,16 @@ admin: { address: 127.0.0.1:9901, token_file: short.token }
 }
 
 #[test]
+fn a_fault_of_the_policy_source_is_told_once() {
+    let config = GOOD.replace("mode: off", "gravitino: { url: 'http://127.0.0.1:1', concurrency: 0 }");
+    let (_directory, path) = directory(&config);
+    let output = gate(&["check", shown(&path)]);
+    assert_eq!(code(&output), Some(65));
+    let expected = format!("{}: policy.gravitino: `concurrency` must be more than 0\n", path.display());
+    assert_eq!(text(&output.stderr), expected);
+}
+
+#[test]
 fn a_metalake_of_two_policy_sources_is_a_fault_that_names_both() {
     let gravitino = "gravitino: { url: 'http://127.0.0.1:1', metalakes: [demo] }";
     let config = GOOD.replace("mode: off", &format!("files: {}, {gravitino}", demo_policies()));

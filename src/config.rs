@@ -204,7 +204,7 @@ pub enum PolicyMode {
     /// What the policy does not allow is refused.
     #[default]
     Enforce,
-    /// What the policy does not allow passes, and is marked in audit and metrics.
+    /// What the policy does not allow passes, and is marked in audit and metrics. So does what cannot be judged.
     Shadow,
     /// Nothing is judged: any namespace passes. Authentication, validation and limits still hold.
     Off,

@@ -38,7 +38,7 @@ pub struct Gravitino {
     /// What becomes of a question that a snapshot cannot decide.
     #[serde(default)]
     pub fallback: GravitinoFallback,
-    /// Pause between two readings of a snapshot.
+    /// Pause between two readings of a snapshot; shorter than `policy.cache.stale_if_error`.
     #[serde(default = "defaults::gravitino_refresh")]
     pub refresh: Span,
     /// Time for one question, connection included.
@@ -56,10 +56,11 @@ pub struct Gravitino {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GravitinoMode {
-    /// One question a dataset, with the caller's own credential.
+    /// One question a dataset, with the caller's own credential. For Gravitino 1.1 or later.
     #[default]
     Probe,
-    /// Users, groups, roles and owners are read with a service credential, and the gate decides by them.
+    /// Users, groups, roles and owners are read with a service credential, and the gate decides by them. For Gravitino 1.3
+    /// or later, with `gravitino.schema.separator` left at `:`.
     Snapshot,
 }
 

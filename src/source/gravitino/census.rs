@@ -67,7 +67,7 @@ impl<'c> Census<'c> {
         let owner = caller.owner_of(As::Service, metalake, (ObjectType::Metalake, metalake)).await?;
         if matches!(owner, Got::Forbidden) {
             let text =
-                format!("the service user `{principal}` is not a member: add it, and let it manage users and grants");
+                format!("it does not exist, or the service user `{principal}` is no member: let it own the metalake");
             return Err(Trouble::Rejected(text));
         }
         let mut census = Self {
@@ -241,8 +241,8 @@ impl<'c> Census<'c> {
         ] {
             if !all && !unreadable.contains(&format!("the list of {what}")) {
                 let user = &self.principal;
-                let text = "neither owns the metalake nor was given";
-                unreadable.push(format!("all {what}: `{user}` {text} {privilege} on the metalake"));
+                let text = "does not itself own the metalake, and was not given";
+                unreadable.push(format!("all {what}: `{user}` {text} {privilege} on it"));
             }
         }
         let catalogs = self.catalogs.iter().flatten().map(|catalog| catalog.name.clone()).collect();

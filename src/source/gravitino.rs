@@ -221,9 +221,8 @@ impl Gravitino {
         let only_snapshots =
             self.config.mode == GravitinoMode::Snapshot && self.config.fallback == GravitinoFallback::Refuse;
         match state {
-            State::Ready(known) if only_snapshots && !self.snapshots.load().was_read() => {
-                let too_old = known.no_snapshots().map(|reason| self.named(&reason).into());
-                State::NotYet(too_old.unwrap_or_else(|| self.snapshots.load().fault()))
+            State::Ready(_) if only_snapshots && !self.snapshots.load().was_read() => {
+                State::NotYet(self.snapshots.load().fault())
             }
             State::Ready(_) | State::NotYet(_) | State::Unsafe(_) => state,
         }

@@ -42,24 +42,29 @@ struct Vector {
     code: Option<u64>,
 }
 
-/// A gate before a catalog, ready.
+/// A gate before a catalog, ready. In snapshot mode the first was read; until then the server is asked.
 async fn before(catalog: &Catalog, mode: Mode, more: &str) -> Gate {
-    let policy = match mode {
-        Mode::Probe => catalog.probed(more),
-        Mode::Snapshot => catalog.read_whole("1s", more),
-    };
-    let gate = Setup::new().write("service.token", SERVICE_TOKEN).policy(&policy).start().await;
-    assert!(gate.app.readiness().wait().await);
+    let gate = ready(catalog, mode, more).await;
     if mode == Mode::Snapshot {
         was_read(&gate).await;
     }
     gate
 }
 
-/// Waits for the first snapshot; until then the server is asked.
+async fn ready(catalog: &Catalog, mode: Mode, more: &str) -> Gate {
+    let policy = match mode {
+        Mode::Probe => catalog.probed(more),
+        Mode::Snapshot => catalog.read_whole("1s", more),
+    };
+    let gate = Setup::new().write("service.token", SERVICE_TOKEN).policy(&policy).start().await;
+    assert!(gate.app.readiness().wait().await);
+    gate
+}
+
 async fn was_read(gate: &Gate) {
+    let began = Instant::now();
     while !gate.page("/metrics").await.1.contains(r#"gravitino_snapshots_total{result="ok"}"#) {
-        tokio::task::yield_now().await;
+        assert!(began.elapsed() < Duration::from_secs(30), "no snapshot was read");
     }
 }
 
@@ -338,7 +343,7 @@ async fn what_is_forgotten_decides_nothing_any_more_also_in_a_snapshot() {
         let catalog = Catalog::start(world_where(&["grace"])).await;
         let token = "a-token-of-more-than-16-characters";
         let setup = Setup::new().admin("{ address: 127.0.0.1:0, token_file: admin.token }").write("admin.token", token);
-        let setup = setup.write("service.token", SERVICE_TOKEN).policy(&catalog.read_whole("1h", ""));
+        let setup = setup.write("service.token", SERVICE_TOKEN).policy(&catalog.read_whole("60s", ""));
         let gate = setup.start().await;
         was_read(&gate).await;
         let line = Line::open(gate.address, &gate.ca()).await;
@@ -526,7 +531,7 @@ async fn in_shadow_mode_no_server_keeps_the_gate_from_being_ready_or_an_event_fr
     {
         let catalog = Catalog::start(vec![golden().0]).await;
         catalog.trial(&trial);
-        let gate = before(&catalog, mode, ", mode: shadow").await;
+        let gate = ready(&catalog, mode, ", mode: shadow").await;
         let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
         let answer = gate.event("alice", "/api/lineage", event).await;
         assert_eq!(answer.status.as_u16(), 201, "{mode:?} {word}: {}", answer.text());

@@ -262,13 +262,7 @@ impl Caller {
     /// The principal that the server sees behind a credential.
     pub(super) async fn principal(&self, who: As<'_>) -> Result<String, Trouble> {
         let path = "/api/authn/me";
-        let read = self.get(Call::Principal, path, who, None).await?;
-        if read.status == 404 {
-            let text =
-                "answered 404: snapshots need it, and Gravitino before 1.3 has none; upgrade it or use `mode: probe`";
-            return Err(self.placed(path, Trouble::Unavailable(text.to_owned())));
-        }
-        match self.typed_of::<MeBody>(path, &read)? {
+        match self.typed::<MeBody>(Call::Principal, path, who).await? {
             Got::Found(body) => Ok(body.principal),
             Got::Missing | Got::Forbidden => {
                 Err(self.placed(path, Trouble::Rejected("does not say who the caller is".to_owned())))
@@ -321,18 +315,14 @@ impl Caller {
     /// A read whose body is needed.
     async fn typed<T: DeserializeOwned>(&self, call: Call, path: &str, who: As<'_>) -> Result<Got<T>, Trouble> {
         let read = self.get(call, path, who, None).await?;
-        self.typed_of(path, &read)
-    }
-
-    fn typed_of<T: DeserializeOwned>(&self, path: &str, read: &Read) -> Result<Got<T>, Trouble> {
-        let code = Words::of(read).and_then(|words| words.code);
+        let code = Words::of(&read).and_then(|words| words.code);
         match (read.status, code) {
             (200, Some(0)) => serde_json::from_slice(&read.body).map(Got::Found).map_err(|error| {
                 self.placed(path, Trouble::Unavailable(format!("answered with another shape than expected: {error}")))
             }),
             (404, Some(1003)) => Ok(Got::Missing),
             (403, Some(1008)) => Ok(Got::Forbidden),
-            _ => Err(self.placed(path, trouble(read))),
+            _ => Err(self.placed(path, trouble(&read))),
         }
     }
 }

@@ -197,7 +197,10 @@ impl Gravitino {
         if !self.known_to_be_safe() {
             return;
         }
-        let end = census::read(&self.caller, metalake, at_once).await;
+        let end = match self.too_old() {
+            Some(reason) => Err(Trouble::Rejected(reason)),
+            None => census::read(&self.caller, metalake, at_once).await,
+        };
         let end = end.map(|Read { snapshot, trouble }| (Arc::new(snapshot), trouble.as_ref().map(told)));
         self.metrics.snapshot(matches!(end, Ok((_, None))));
         let old = self.change(|snapshots| snapshots.note(metalake, end.as_ref().cloned(), self.config.refresh.0));
@@ -222,6 +225,13 @@ impl Gravitino {
             change(&mut new);
             new
         })
+    }
+
+    fn too_old(&self) -> Option<String> {
+        match &**self.knowledge.load() {
+            Knowledge::Known(known) => known.no_snapshots().map(|reason| self.named(&reason)),
+            Knowledge::Unknown(_) | Knowledge::Guarded | Knowledge::Unsafe(_) => None,
+        }
     }
 
     fn known_to_be_safe(&self) -> bool {

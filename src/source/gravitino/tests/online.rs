@@ -71,7 +71,11 @@ async fn what_a_snapshot_cannot_be_read_for_is_told_with_what_to_do() {
         (vec![no("/users?details=true")], json!([name]), own("the list of users")),
         (vec![no("/groups?details=true")], json!([name]), own("the list of groups")),
         (vec![no("/catalogs?details=true")], json!([name]), own("the list of catalogs")),
-        (vec![("/users?details=true", 200, only_itself)], json!([name]), own("all users: `service` neither owns")),
+        (
+            vec![("/users?details=true", 200, only_itself)],
+            json!([name]),
+            own("all users: `service` does not itself own"),
+        ),
         (vec![no("/roles/service")], json!("all"), own("role service")),
         (
             vec![("/authn/me", 401, json!({ "code": 1011, "type": "UnauthorizedException", "message": "no" }))],
@@ -99,9 +103,18 @@ async fn a_server_too_old_for_snapshots_is_named_as_that_by_the_running_gate_too
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "secret").expect("written");
     let credential = json!({ "bearer_file": file.path() });
-    let gravitino = double.gravitino(json!({ "mode": "snapshot", "credential": credential }));
-    let state = gravitino.read_once().await;
-    assert!(matches!(&state, State::NotYet(reason) if reason.contains("needs 1.3 or later")), "{state:?}");
+    for fallback in ["refuse", "probe"] {
+        let more = json!({ "mode": "snapshot", "credential": credential, "fallback": fallback });
+        let gravitino = double.gravitino(more);
+        let state = gravitino.read_once().await;
+        match state {
+            State::NotYet(reason) => assert!(reason.contains("needs 1.3 or later"), "{reason}"),
+            State::Ready(_) => assert_eq!(fallback, "probe"),
+            State::Unsafe(reason) => panic!("{reason}"),
+        }
+        let unreadable = gravitino.unreadable();
+        assert!(unreadable.iter().any(|text| text.contains("needs 1.3 or later")), "{unreadable:?}");
+    }
 }
 
 #[tokio::test]

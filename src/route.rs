@@ -7,8 +7,24 @@
 use http::{Method, Uri};
 
 use crate::answer::Refusal;
+use crate::config::DialectName;
 use crate::dialect::{Dialect, OpenmetadataRelease};
 use crate::event::batch::Envelope;
+
+/// What is posted where, but for `/`.
+const ENDPOINTS: [(&str, DialectName, Payload); 9] = [
+    ("/api/lineage", DialectName::Gravitino, Payload::Event),
+    ("/lineage", DialectName::Gravitino, Payload::Event),
+    ("/api/v1/lineage", DialectName::Openlineage, Payload::Event),
+    // What the Python client makes of a URL that already has the path.
+    ("/api/v1/api/v1/lineage", DialectName::Openlineage, Payload::Event),
+    ("/api/v1/lineage/batch", DialectName::Openlineage, Payload::Batch(Envelope::List)),
+    ("/api/v1/openlineage/lineage", DialectName::Openmetadata, Payload::Event),
+    // The contract writes its paths relative to `/api`.
+    ("/v1/openlineage/lineage", DialectName::Openmetadata, Payload::Event),
+    ("/api/v1/openlineage/lineage/batch", DialectName::Openmetadata, Payload::Batch(Envelope::Events)),
+    ("/v1/openlineage/lineage/batch", DialectName::Openmetadata, Payload::Batch(Envelope::Events)),
+];
 
 /// What a request is for, in the words of a dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +85,11 @@ pub fn is_known(uri: &Uri, paths: &Paths) -> bool {
     paths.known(uri.path()).is_some()
 }
 
+/// All paths that the gate takes events or batches at, but for `/`, without a listener's prefix.
+pub(crate) fn event_paths() -> impl Iterator<Item = &'static str> {
+    ENDPOINTS.iter().map(|(path, ..)| *path)
+}
+
 impl Paths {
     fn known(&self, path: &str) -> Option<Endpoint> {
         let rest = self.prefix.as_deref().and_then(|prefix| path.strip_prefix(prefix));
@@ -77,21 +98,12 @@ impl Paths {
     }
 
     fn plain(&self, path: &str) -> Option<Endpoint> {
-        let openmetadata = Dialect::Openmetadata(self.openmetadata);
-        let (dialect, payload) = match path.strip_suffix('/').unwrap_or(path) {
-            "" if path == "/" => (self.default, Payload::Event),
-            "/api/lineage" | "/lineage" => (Dialect::Gravitino, Payload::Event),
-            // The second is what the Python client makes of a URL that already has the path.
-            "/api/v1/lineage" | "/api/v1/api/v1/lineage" => (Dialect::Openlineage, Payload::Event),
-            "/api/v1/lineage/batch" => (Dialect::Openlineage, Payload::Batch(Envelope::List)),
-            // The contract writes its paths relative to `/api`.
-            "/api/v1/openlineage/lineage" | "/v1/openlineage/lineage" => (openmetadata, Payload::Event),
-            "/api/v1/openlineage/lineage/batch" | "/v1/openlineage/lineage/batch" => {
-                (openmetadata, Payload::Batch(Envelope::Events))
-            }
-            _ => return None,
-        };
-        Some(Endpoint { dialect, payload })
+        if path == "/" {
+            return Some(Endpoint { dialect: self.default, payload: Payload::Event });
+        }
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let (_, name, payload) = ENDPOINTS.iter().find(|(known, ..)| *known == path)?;
+        Some(Endpoint { dialect: Dialect::new(*name, self.openmetadata), payload: *payload })
     }
 
     /// Names the path that the caller of an unknown one probably means.

@@ -51,6 +51,7 @@ pub(crate) mod fake;
 
 pub use self::batch::{BatchForm, BatchOutcome, BatchSupport};
 pub use self::check::check;
+pub(crate) use self::contract::EVENT_PATHS;
 pub use self::lookup::{Lookup, ResolvesBy};
 pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;

@@ -6,18 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::{route, upstream};
+
 /// Readings of one path, before it is refused for being a riddle.
 const MAX_READINGS: usize = 200;
-
-/// The paths that events are posted to, without what stands before and after them.
-const LINEAGE: [&str; 6] = [
-    "/lineage",
-    "/api/lineage",
-    "/api/v1/lineage",
-    "/api/v1/api/v1/lineage",
-    "/v1/openlineage/lineage",
-    "/api/v1/openlineage/lineage",
-];
 
 type Step = fn(&[u8]) -> Vec<u8>;
 
@@ -73,6 +65,11 @@ fn is_odd(reading: &[u8]) -> bool {
     has_control || has_other || std::str::from_utf8(reading).is_err()
 }
 
+/// The paths that the gate takes events at, and those that any kind of server does: what is behind is not known.
+fn lineage_paths() -> impl Iterator<Item = &'static str> {
+    route::event_paths().chain(upstream::EVENT_PATHS)
+}
+
 /// Whether one reading is a path of lineage, or lies below one, in any letter case; the root is one too.
 pub(super) fn is_lineage(reading: &[u8]) -> bool {
     let lower = reading.to_ascii_lowercase();
@@ -80,7 +77,7 @@ pub(super) fn is_lineage(reading: &[u8]) -> bool {
         return true;
     }
     let begins = |prefix: &str| lower.strip_prefix(prefix.as_bytes());
-    LINEAGE.iter().filter_map(|path| begins(path)).any(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    lineage_paths().filter_map(begins).any(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// What of a reading stands after a prefix, in any letter case.
@@ -202,6 +199,11 @@ mod tests {
             "/lineage",
             "/api/v1/lineage",
             "/api/v1/api/v1/%6cineage",
+            "/api/v1/openlineage/lineage/batch",
+            "/api/openlineage/v1/lineage",
+            "/api/openlineage/v1/lineage/batch",
+            "/openapi/openlineage/api/v1/lineage",
+            "/openapi/x/../openlineage/api/v1/Lineage/batch",
             "/../api/lineage",
             "/%2f",
             "/.",
@@ -287,7 +289,7 @@ mod tests {
 
         #[test]
         fn no_disguise_hides_a_lineage_path(
-            path in prop::sample::select(&LINEAGE[..]),
+            path in prop::sample::select(lineage_paths().collect::<Vec<_>>()),
             disguises in prop::collection::vec(0..9_u8, 0..3),
             mask in prop::collection::vec(any::<bool>(), 1..9),
             rounds in 0..3_u8,

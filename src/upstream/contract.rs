@@ -7,6 +7,11 @@ use super::batch::{self, BatchForm, BatchOutcome};
 use super::raw::Raw;
 use super::{datahub, gravitino, marquez, openlineage, openmetadata, polaris};
 
+/// The paths that servers of any kind take events at; batches go below. No two kinds need be on one server: this is for
+/// those that nobody told the gate the kind of.
+pub(crate) const EVENT_PATHS: [&str; 6] =
+    [openlineage::PATH, gravitino::PATH, marquez::PATH, openmetadata::PATH, datahub::PATH, polaris::PATH];
+
 /// What a backend speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contract {

@@ -190,6 +190,13 @@ fn assert_told(outcome: &Outcome, told: Told, context: &str) {
 }
 
 #[test]
+fn the_path_of_each_kind_is_one_of_lineage() {
+    for kind in KINDS {
+        assert!(EVENT_PATHS.contains(&kind.path()), "{kind:?}");
+    }
+}
+
+#[test]
 fn every_raw_answer_of_every_kind_is_told_by_the_table_in_every_dialect() {
     for (status, content_type, body, complete, told) in rows() {
         for (kind, told) in KINDS.into_iter().zip(told) {

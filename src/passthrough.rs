@@ -75,9 +75,10 @@ pub fn check(config: &config::Passthrough, upstream: Option<&config::Upstream>) 
     for path in config.paths.iter().filter(|path| !path.starts_with('/')) {
         faults.push(("paths", format!("`{path}` begins with no slash, and no path would match")));
     }
-    for method in config.methods.iter().filter(|method| parse_method(method).is_none()) {
-        faults.push(("methods", format!("`{method}` is no method that can be passed on")));
+    if config.methods.is_empty() {
+        faults.push(("methods", "names no method, and nothing would pass; leave it out, or write [GET]".to_owned()));
     }
+    faults.extend(config.methods.iter().filter_map(|method| method_fault(method)).map(|fault| ("methods", fault)));
     match (&config.url, upstream) {
         (Some(url), _) => faults.extend(upstream::check_base(url).map(|fault| ("url", fault))),
         (None, Some(upstream)) if upstream.kind == config::UpstreamKind::Gravitino => {}
@@ -194,6 +195,16 @@ impl http_body::Body for Paced {
     }
 }
 
+/// What is wrong with a method of the configuration, if anything.
+fn method_fault(method: &str) -> Option<String> {
+    let upper = method.to_ascii_uppercase();
+    match parse_method(&upper) {
+        None => Some(format!("`{method}` is no method that can be passed on")),
+        // RFC 9110 section 9.1: methods are compared with their letter case.
+        Some(_) => (upper != method).then(|| format!("`{method}` would match no request: write {upper}")),
+    }
+}
+
 /// `None` also for CONNECT: there are no tunnels here.
 fn parse_method(method: &str) -> Option<Method> {
     let method = method.parse::<Method>().ok()?;
@@ -218,6 +229,33 @@ fn strip(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_fault_of_the_configuration_says_what_to_write() {
+        for (settings, expected) in [
+            (r#"{ "paths": [], "url": "http://127.0.0.1:1" }"#, "paths: names no path"),
+            (r#"{ "paths": ["api"], "url": "http://127.0.0.1:1" }"#, "paths: `api` begins with no slash"),
+            (r#"{ "paths": ["/api"], "url": "http://127.0.0.1:1", "methods": [] }"#, "write [GET]"),
+            (
+                r#"{ "paths": ["/api"], "url": "http://127.0.0.1:1", "methods": ["get"] }"#,
+                "methods: `get` would match no request: write GET",
+            ),
+            (
+                r#"{ "paths": ["/api"], "url": "http://127.0.0.1:1", "methods": ["connect"] }"#,
+                "methods: `connect` is no method",
+            ),
+            (
+                r#"{ "paths": ["/api"], "url": "http://127.0.0.1:1", "methods": ["A B"] }"#,
+                "methods: `A B` is no method",
+            ),
+            (r#"{ "paths": ["/api"], "url": "ftp://127.0.0.1:1" }"#, "url: `url` must begin"),
+            (r#"{ "paths": ["/api"] }"#, "url: is missing"),
+        ] {
+            let faults = check(&serde_json::from_str(settings).unwrap(), None);
+            let [(key, message)] = &faults[..] else { panic!("{settings}: {faults:?}") };
+            assert!(format!("{key}: {message}").contains(expected), "{settings}: {key}: {message}");
+        }
+    }
 
     #[test]
     fn headers_of_one_hop_and_names_of_callers_stop_here() {

@@ -70,7 +70,7 @@ pub struct Passthrough {
     /// Patterns that the whole path must match: `*` is any run of characters within a segment, `**` any run at all. A path
     /// of lineage, however it is spelled, is never passed on.
     pub paths: Vec<String>,
-    /// Methods that are passed on.
+    /// Methods that are passed on, in capitals.
     #[serde(default = "defaults::passthrough_methods")]
     pub methods: Vec<String>,
     /// Base URL of the catalog. Default: that of the lineage backend, which must then be of kind `gravitino`.

@@ -81,7 +81,10 @@ pub fn check(config: &config::Passthrough, upstream: Option<&config::Upstream>) 
     faults.extend(config.methods.iter().filter_map(|method| method_fault(method)).map(|fault| ("methods", fault)));
     match (&config.url, upstream) {
         (Some(url), _) => faults.extend(upstream::check_base(url).map(|fault| ("url", fault))),
-        (None, Some(upstream)) if upstream.kind == config::UpstreamKind::Gravitino => {}
+        (None, Some(upstream)) if upstream.kind == config::UpstreamKind::Gravitino => {
+            let fault = upstream.url.as_deref().and_then(upstream::check_base);
+            faults.extend(fault.map(|fault| ("url", format!("is that of upstream `{}`: {fault}", upstream.name))));
+        }
         (None, _) => faults.push(("url", "is missing; only a `gravitino` backend's own is taken without".to_owned())),
     }
     faults
@@ -254,6 +257,25 @@ mod tests {
             let faults = check(&serde_json::from_str(settings).unwrap(), None);
             let [(key, message)] = &faults[..] else { panic!("{settings}: {faults:?}") };
             assert!(format!("{key}: {message}").contains(expected), "{settings}: {key}: {message}");
+        }
+    }
+
+    #[test]
+    fn no_token_is_sent_readable_over_the_network() {
+        let faults = |settings: &str, backend: &str| {
+            let upstream = format!(r#"{{ "name": "lake", "kind": "gravitino", "url": "{backend}" }}"#);
+            let upstream: config::Upstream = serde_json::from_str(&upstream).unwrap();
+            check(&serde_json::from_str(settings).unwrap(), Some(&upstream))
+        };
+        for sound in ["http://localhost:8090", "http://[::1]:8090", "https://lake.example.com"] {
+            assert_eq!(faults(r#"{ "paths": ["/api/**"] }"#, sound), [], "{sound}");
+            let own = format!(r#"{{ "paths": ["/api/**"], "url": "{sound}" }}"#);
+            assert_eq!(faults(&own, "http://lake:8090"), [], "{sound}");
+        }
+        let own = faults(r#"{ "paths": ["/api/**"], "url": "http://lake:8090" }"#, "http://127.0.0.1:8090");
+        let backends = faults(r#"{ "paths": ["/api/**"] }"#, "http://lake:8090");
+        for found in [own, backends] {
+            assert!(matches!(&found[..], [("url", fault)] if fault.contains("readable")), "{found:?}");
         }
     }
 

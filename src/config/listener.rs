@@ -73,7 +73,8 @@ pub struct Passthrough {
     /// Methods that are passed on, in capitals.
     #[serde(default = "defaults::passthrough_methods")]
     pub methods: Vec<String>,
-    /// Base URL of the catalog. Default: that of the lineage backend, which must then be of kind `gravitino`.
+    /// Base URL of the catalog, `https` unless it is on this machine. Default: that of the lineage backend, which must then
+    /// be of kind `gravitino`.
     #[serde(default)]
     pub url: Option<String>,
     /// Time for the head of an answer, and for each next part of its body.

@@ -143,7 +143,7 @@ fn transport(endpoint: &Endpoint, config: &config::Upstream) -> Vec<String> {
     if config.ca_file.is_some() || config.client_certificate.is_some() {
         faults.push("`ca_file` and `client_certificate` need an https `url`".to_owned());
     }
-    if config.auth != UpstreamAuth::None && !endpoint.is_loopback() {
+    if config.auth != UpstreamAuth::None && endpoint.is_readable() {
         faults.push("`auth` would send a credential readable over the network: use an https `url`".to_owned());
     }
     faults

@@ -60,6 +60,11 @@ impl Endpoint {
         self.host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
     }
 
+    /// Whether what is sent there can be read on its way.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.secure && !self.is_loopback()
+    }
+
     /// Where batches go: beside a path that ends in `/lineage`, as the specification has it. Other paths have none.
     pub(super) fn batch_uri(&self) -> Option<Uri> {
         let path = self.uri.path().trim_end_matches('/');

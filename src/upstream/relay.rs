@@ -26,7 +26,13 @@ pub struct Relay {
 
 /// What is wrong with the base URL of a catalog, if anything. The URL is not repeated: it may hold a password.
 pub fn check_base(url: &str) -> Option<String> {
-    Endpoint::parse(Contract::Gravitino, url).err()
+    match Endpoint::parse(Contract::Gravitino, url) {
+        Ok(endpoint) if endpoint.is_readable() => {
+            Some("would send the caller's token readable over the network: use an https `url`".to_owned())
+        }
+        Ok(_) => None,
+        Err(fault) => Some(fault),
+    }
 }
 
 impl Relay {

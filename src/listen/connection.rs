@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue};
+use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -23,7 +24,7 @@ use self::streams::{Streams, Together};
 use super::activity::Activity;
 use super::body::{Body, Linger, Reply, Rest};
 use super::drain::Drain;
-use super::head::Violation;
+use super::head::{Violation, is_host, is_target_byte};
 use super::metrics::{ListenerMetrics, Timeout};
 use super::peer::{Peer, Protocol};
 use super::wire::{Bounds, Guarded, Turn};
@@ -249,7 +250,7 @@ pub(crate) async fn caught<F: Future>(future: F) -> Option<F::Output> {
 }
 
 /// The rules of the HTTP/1 guard that h2 does not keep itself: one authority, no tunnel (RFC 9113 sections 8.3.1, 8.5),
-/// the bound on the header list.
+/// what a target may hold, the bound on the header list. A fragment cannot be refused: `http` cuts it off unseen.
 fn check_http2(parts: &request::Parts, peer: &Peer, bounds: &config::Http2) -> Result<(), Violation> {
     if peer.protocol == Protocol::Http1 {
         return Ok(());
@@ -257,8 +258,11 @@ fn check_http2(parts: &request::Parts, peer: &Peer, bounds: &config::Http2) -> R
     if header_list_bytes(parts) > bounds.header_list_bytes.0 {
         return Err(Violation::HeadTooLarge);
     }
-    if parts.method == Method::CONNECT {
+    if parts.method.as_str().eq_ignore_ascii_case(Method::CONNECT.as_str()) {
         return Err(Violation::Connect);
+    }
+    if !is_target(parts) {
+        return Err(Violation::Target);
     }
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -267,12 +271,21 @@ fn check_http2(parts: &request::Parts, peer: &Peer, bounds: &config::Http2) -> R
     }
     match (parts.uri.authority(), host) {
         (None, None) => Err(Violation::MissingHost),
-        (None, Some(host)) if host.is_empty() => Err(Violation::Host),
+        (None, Some(host)) if !is_host(host.as_bytes()) => Err(Violation::Host),
+        (Some(authority), _) if !is_host(authority.as_str().as_bytes()) => Err(Violation::Host),
         (Some(authority), Some(host)) if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
             Err(Violation::HostMismatch)
         }
         (Some(_), _) | (None, Some(_)) => Ok(()),
     }
+}
+
+/// Whether scheme, path and query could stand in a request line (RFC 9112 section 3.2).
+fn is_target(parts: &request::Parts) -> bool {
+    let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    let is_form = path.starts_with('/') || (path == "*" && parts.method == Method::OPTIONS);
+    let is_scheme = parts.uri.scheme().is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
+    is_form && is_scheme && path.bytes().all(is_target_byte)
 }
 
 /// As RFC 9113 section 6.5.2 counts it: names, values, and 32 bytes for each field.

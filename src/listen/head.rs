@@ -280,12 +280,12 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
 }
 
 /// What a path, a query or an absolute URI may hold (RFC 3986): no fragment, and nothing that it calls unsafe.
-const fn is_target_byte(byte: u8) -> bool {
+pub(super) const fn is_target_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
 }
 
 /// A name or address, and a port or none (RFC 3986 section 3.2); no user, and no list.
-fn is_host(host: &[u8]) -> bool {
+pub(super) fn is_host(host: &[u8]) -> bool {
     let (good_name, port) = match host.strip_prefix(b"[") {
         Some(rest) => {
             let mut parts = rest.splitn(2, |&byte| byte == b']');

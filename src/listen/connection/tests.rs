@@ -249,20 +249,29 @@ async fn a_request_at_work_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_that_do_not_agree_and_tunnels_are_refused() {
-    let rows: [(&[u8], &str); 5] = [
+async fn hosts_that_do_not_agree_odd_targets_and_tunnels_are_refused() {
+    let rows: [(&[u8], &str); 14] = [
         (b"\x82\x86\x84", "missing_host"),
         (b"\x82\x86\x84\x01\x04gate\x00\x04host\x05other", "host_mismatch"),
         (b"\x82\x86\x84\x00\x04host\x04gate\x00\x04host\x04gate", "repeated_host"),
         (b"\x82\x86\x84\x00\x04host\x00", "host"),
+        (b"\x82\x86\x84\x00\x04host\x06a@gate", "host"),
+        (b"\x82\x86\x84\x01\x06a@gate", "host"),
+        (b"\x82\x86\x84\x01\x06a@gate\x00\x04host\x06a@gate", "host"),
         (b"\x02\x07CONNECT\x01\x04gate", "connect"),
+        (b"\x02\x07connect\x86\x84\x01\x04gate", "connect"),
+        (b"\x82\x86\x04\x04/\xc3\xa4x\x01\x04gate", "target"),
+        (b"\x82\x86\x04\x06/a?\xc3\xa4x\x01\x04gate", "target"),
+        (b"\x82\x86\x04\x04/{a}\x01\x04gate", "target"),
+        (b"\x82\x86\x04\x01*\x01\x04gate", "target"),
+        (b"\x82\x06\x03ftp\x84\x01\x04gate", "target"),
     ];
     for (block, rule) in rows {
         let (mut raw, bench, _) = connect("");
         raw.hello().await;
         raw.headers(1, END_STREAM, block).await;
         assert_eq!(status(&raw.next().await.unwrap()), 400, "{block:02x?}");
-        assert_eq!(bench.count("listen_violations_total", rule), 1, "{rule}");
+        assert_eq!(bench.count("listen_violations_total", rule), 1, "{rule}: {block:02x?}");
     }
     for block in [GET, b"\x82\x86\x84\x00\x04host\x04gate", b"\x82\x86\x84\x01\x04gate\x00\x04host\x04Gate"] {
         let (mut raw, _bench, _) = connect("");

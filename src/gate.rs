@@ -29,7 +29,7 @@ use crate::event::{self, Event, Rules};
 use crate::limit::{Cost, Limits, Point, Subject};
 use crate::listen::{Body, Peer, Reply, caught};
 use crate::observe::audit::{self, EventPart};
-use crate::passthrough::{Passthrough, Way};
+use crate::passthrough::{Passthrough, Unanswered, Upload, Way};
 use crate::policy::{ACTIVE_ROLES, ActiveRoles, GovernedBy};
 use crate::route::{self, Endpoint, Paths, Payload};
 use crate::source::Source;
@@ -188,9 +188,14 @@ impl Entrance {
         }
         visit.ledger.record.upstream = Some(Arc::clone(passthrough.name()));
         let request_id = Arc::clone(&visit.voice.request_id);
-        match passthrough.pass(arrival.head, body, &request_id).await {
+        let upload = Upload::new(body, arrival.at + self.body_timeout);
+        match passthrough.pass(arrival.head, upload, &request_id).await {
             Ok(answer) => visit.pass(answer),
-            Err(outcome) => visit.skip(outcome).map(Reply::from),
+            Err(Unanswered::Catalog(outcome)) => visit.skip(outcome).map(Reply::from),
+            Err(Unanswered::Client(fault)) => {
+                visit.ledger.record.client_gone = matches!(fault, event::Error::BrokenOff(_));
+                visit.refuse(fault.into()).map(Reply::from)
+            }
         }
     }
 

@@ -19,14 +19,17 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep, timeout};
+use tokio::time::{Instant, Sleep};
 
-use crate::answer::{Outcome, Unknown};
-use crate::config;
-use crate::listen::{Body, Reply};
+use crate::answer::Outcome;
+use crate::listen::Reply;
 use crate::upstream::{self, Relay};
+use crate::{config, event};
+
+pub use self::upload::{Progress, Upload};
 
 mod spelling;
+mod upload;
 
 /// Headers of one hop, those that `Connection` names aside.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -64,6 +67,15 @@ pub enum Way {
     Misspelled,
     /// It is not passed on.
     No,
+}
+
+/// Why a request that was passed on has no answer.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// Its body did not come.
+    Client(event::Error),
+    /// What became of it at the catalog.
+    Catalog(Outcome),
 }
 
 /// What is wrong with the configuration: keys below `passthrough`, and why.
@@ -139,10 +151,12 @@ impl Passthrough {
     /// Passes a request on, with the caller's own token.
     ///
     /// # Errors
-    /// There is no answer: as an outcome of a backend.
-    pub async fn pass(&self, head: Parts, body: Body, request_id: &str) -> Result<Response<Reply>, Outcome> {
-        let place = self.relay.place(&head.uri).ok_or_else(|| Outcome::BadGateway("its path cannot be sent".into()))?;
-        let mut request = Request::new(body);
+    /// There is no answer.
+    pub async fn pass(&self, head: Parts, body: Upload, request_id: &str) -> Result<Response<Reply>, Unanswered> {
+        let place = self.relay.place(&head.uri);
+        let place = place.ok_or_else(|| Unanswered::Catalog(Outcome::BadGateway("its path cannot be sent".into())))?;
+        let progress = body.progress();
+        let mut request = Request::new(body.boxed_unsync());
         *request.method_mut() = head.method;
         *request.uri_mut() = place;
         *request.version_mut() = Version::HTTP_11;
@@ -157,8 +171,9 @@ impl Passthrough {
         if let Ok(id) = HeaderValue::from_str(request_id) {
             headers.insert("x-request-id", id);
         }
-        let answer = timeout(self.timeout, self.relay.pass(request)).await;
-        let answer = answer.map_err(|_| Outcome::Unknown(Unknown::Timeout))??;
+        let answer = self.relay.pass(request, progress.clone().late(self.timeout)).await;
+        let blame = |outcome| progress.fault().map_or(Unanswered::Catalog(outcome), Unanswered::Client);
+        let answer = answer.map_err(blame)?;
         let (mut head, body) = answer.into_parts();
         strip(&mut head.headers);
         let body = Paced { body, patience: self.timeout, sleep: Box::pin(tokio::time::sleep(self.timeout)) };

@@ -56,7 +56,7 @@ pub use self::lookup::{Lookup, ResolvesBy};
 pub use self::openmetadata::draws_edges;
 pub use self::probe::probe;
 pub(crate) use self::reader::{Read, Reader, Unread};
-pub use self::relay::{Relay, check_base};
+pub use self::relay::{Outbound, Relay, check_base};
 
 /// The configured backend.
 pub struct Upstream {

@@ -77,7 +77,7 @@ pub struct Passthrough {
     /// be of kind `gravitino`.
     #[serde(default)]
     pub url: Option<String>,
-    /// Time for the head of an answer, and for each next part of its body.
+    /// Time for the head of an answer, from the end of the request's body on, and for each next part of the answer's.
     #[serde(default = "defaults::passthrough_timeout")]
     pub timeout: Span,
 }

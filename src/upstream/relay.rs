@@ -1,25 +1,31 @@
 //! Requests that are passed on as they are, over connections of their own.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::connect::Connector;
+use super::connect::{ConnectError, Connector};
 use super::contract::Contract;
 use super::credential::Material;
 use super::http::Failure;
 use super::{Error, endpoint::Endpoint, tls};
 use crate::answer::Outcome;
 use crate::config;
-use crate::listen::Body;
+
+/// The body of a request to a catalog.
+pub type Outbound = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A way to a catalog, encrypted like that to the lineage backend.
 pub struct Relay {
-    client: Client<Connector, Body>,
+    client: Client<Connector, Outbound>,
     base: Uri,
     prefix: String,
 }
@@ -72,11 +78,32 @@ impl Relay {
         Uri::from_parts(parts).ok()
     }
 
-    /// Sends it, and returns the answer once its head is there.
+    /// Sends it, and returns the answer once its head is there, unless `late` ends before.
     ///
     /// # Errors
-    /// No answer: as an outcome of the backend.
-    pub async fn pass(&self, request: Request<Body>) -> Result<Response<Incoming>, Outcome> {
-        self.client.request(request).await.map_err(|error| Failure::of(&error, None, 0).into())
+    /// No answer: as an outcome of the backend. Nothing is said to be unsent that may have arrived.
+    pub async fn pass(
+        &self,
+        request: Request<Outbound>,
+        late: impl Future<Output = ()>,
+    ) -> Result<Response<Incoming>, Outcome> {
+        Ok(self.exchange(request, pin!(late)).await?)
+    }
+
+    async fn exchange(
+        &self,
+        mut request: Request<Outbound>,
+        late: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let capture = capture_connection(&mut request);
+        tokio::select! {
+            biased;
+            answer = self.client.request(request) => answer.map_err(|error| Failure::of(&error, None, 0)),
+            // What was handed to a connection may still be on its way, however little of it was written.
+            () = late => match *capture.connection_metadata() {
+                Some(_) => Err(Failure::Timeout),
+                None => Err(Failure::Connect(ConnectError::Connect)),
+            },
+        }
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::client::conn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::support::client;
 use crate::support::events::run;
@@ -15,9 +18,19 @@ const ANSWER: &str = "HTTP/1.1 418 Short And Stout\r\nContent-Type: text/html\r\
                       X-Kept: 1\r\nContent-Length: 5\r\n\r\n<tea>";
 
 async fn before(catalog: &Upstream) -> Gate {
-    let listener = format!("passthrough: {{ paths: ['/api/**'], methods: [GET, POST], url: '{}' }}", catalog.url());
     let limits = "[{ name: caller, per: caller, rate: 1/h, burst: 4 }]";
-    Setup::new().listener(&listener).limits(limits).start().await
+    Setup::new().listener(&passthrough(&catalog.url(), "")).limits(limits).start().await
+}
+
+/// With more keys of `passthrough`.
+fn passthrough(url: &str, more: &str) -> String {
+    format!("passthrough: {{ paths: ['/api/**'], methods: [GET, HEAD, OPTIONS, POST], url: '{url}', {more} }}")
+}
+
+/// The head of a POST over HTTP/1.1, with more header lines, each ended by CR LF.
+fn head(gate: &Gate, headers: &str) -> String {
+    let token = gate.token("alice");
+    format!("POST /api/metalakes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\r\n")
 }
 
 #[tokio::test]
@@ -99,9 +112,61 @@ async fn answers_stream_and_a_catalog_that_is_away_is_told_as_such() {
     tokio::spawn(connection);
     let request = gate.post("alice", "/api/metalakes").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
     let mut response = sender.send_request(request).await.unwrap();
-    let first = tokio::time::timeout(Duration::from_secs(60), response.body_mut().frame()).await;
+    let first = timeout(Duration::from_secs(60), response.body_mut().frame()).await;
     let first = first.expect("the first part comes before the last").unwrap().unwrap().into_data().unwrap();
     assert_eq!(&*first, b"first");
     catalog.script(Script::CloseAfterRequest);
     assert_eq!(gate.event("alice", "/api/metalakes", "{}").await.status.as_u16() / 100, 5);
+}
+
+#[tokio::test]
+async fn a_body_that_the_client_breaks_off_is_its_own_fault() {
+    let catalog = Upstream::start(Script::Stall).await;
+    let gate = Setup::new().listener(&passthrough(&catalog.url(), "")).start().await;
+    let mut stream = client::tls(gate.address, &gate.ca(), b"http/1.1").await;
+    let half = head(&gate, "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n";
+    stream.write_all(half.as_bytes()).await.unwrap();
+    catalog.arrived(1).await;
+    drop(stream);
+    let left = gate.audit(|record| record["client_gone"] == true).await;
+    assert_eq!(left.get("outcome"), None);
+
+    let answer = client::raw(gate.address, &gate.ca(), (half + "nonsense\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    let broken = gate.audit(|record| record["request_id"] != left["request_id"]).await;
+    assert_eq!((&broken["refusal"], broken.get("outcome")), (&"bad_body".into(), None));
+}
+
+#[tokio::test]
+async fn a_body_has_its_own_time_and_the_answer_another() {
+    let catalog = Upstream::start(Script::Stall).await;
+    let listener = format!("body_timeout: 300ms\n{}", passthrough(&catalog.url(), "timeout: 1ms"));
+    let gate = Setup::new().listener(&listener).start().await;
+    let half = head(&gate, "Content-Length: 9\r\n") + "half";
+    let answer = client::raw(gate.address, &gate.ca(), half.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("onnection: close\r\n"), "{answer}");
+    let record = gate.audit(|record| record["status"] == 408).await;
+    assert_eq!((&record["refusal"], record.get("outcome")), (&"body_timeout".into(), None));
+}
+
+#[tokio::test]
+async fn an_upload_that_goes_on_after_the_answer_began_is_bounded_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let early = tokio::spawn(async move {
+        let mut stream = listener.accept().await.unwrap().0;
+        let mut read = Vec::new();
+        while !read.ends_with(b"half") {
+            read.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n").await.unwrap();
+        stream.read_to_end(&mut read).await.map(drop).unwrap_or_default();
+    });
+    let listener = format!("body_timeout: 2s\n{}", passthrough(&url, "timeout: 1h"));
+    let gate = Setup::new().listener(&listener).start().await;
+    let half = head(&gate, "Content-Length: 9\r\n") + "half";
+    let answer =
+        timeout(Duration::from_secs(60), client::raw(gate.address, &gate.ca(), half.as_bytes())).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("5\r\nfirst\r\n"), "{answer}");
+    early.await.unwrap();
 }

@@ -191,7 +191,7 @@ impl Entrance {
         let upload = Upload::new(body, arrival.at + self.body_timeout);
         match passthrough.pass(arrival.head, upload, &request_id).await {
             Ok(answer) => visit.pass(answer),
-            Err(Unanswered::Catalog(outcome)) => visit.skip(outcome).map(Reply::from),
+            Err(Unanswered::Catalog(outcome)) => visit.leave(outcome).map(Reply::from),
             Err(Unanswered::Client(fault)) => {
                 visit.ledger.record.client_gone = matches!(fault, event::Error::BrokenOff(_));
                 visit.refuse(fault.into()).map(Reply::from)

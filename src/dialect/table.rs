@@ -87,7 +87,7 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
         },
         Refusal::KeysUnavailable => Row::unavailable(
             "Service Unavailable: token keys not known yet",
-            "The token cannot be checked now, since its issuer's keys are not available: send the event again",
+            "The token cannot be checked now, since its issuer's keys are not available: send the request again",
         ),
         Refusal::MalformedRoles(text) => {
             let reason = "Bad Request: X-Gravitino-Active-Roles malformed";
@@ -99,7 +99,7 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
                 429,
                 TooMany,
                 "Too Many Requests: rate limit used up",
-                format!("Rate limit '{limit}' is used up: send the event again after a second"),
+                format!("Rate limit '{limit}' is used up: send the request again after a second"),
             )
         },
         Refusal::OverBurst { limit } => Row::new(
@@ -142,7 +142,7 @@ pub(super) fn refused(refusal: &Refusal) -> Row {
                 408,
                 Argument,
                 "Request Timeout: the body did not arrive in time",
-                "The body did not arrive in time: check the network between client and gate, or send smaller events",
+                "The body did not arrive in time: check the network between client and gate, or send less at once",
             )
         },
         Refusal::BadBody(text) => Row {
@@ -234,7 +234,7 @@ pub(super) fn reported(outcome: &Outcome) -> Row {
         Outcome::CallerForbidden => not_visible(),
         Outcome::Unreachable(Unreachable::Dns | Unreachable::Connect) => Row::unavailable(
             "Service Unavailable: lineage backend not reachable",
-            "The lineage backend is not reachable: send the event again",
+            "The lineage backend is not reachable: send the request again",
         ),
         Outcome::Unreachable(Unreachable::Certificate) => {
             Row::misconfigured("Lineage backend misconfigured: its certificate does not hold")
@@ -249,7 +249,7 @@ pub(super) fn reported(outcome: &Outcome) -> Row {
             504,
             Kind::Connection,
             "Gateway Timeout: outcome not known",
-            "Outcome not known: the lineage backend has not answered, and may have stored the event",
+            "Outcome not known: the lineage backend has not answered, and may have done what was asked",
         ),
         Outcome::BadGateway(_) => Row::misconfigured("Lineage backend misconfigured"),
         Outcome::Fault { status: _ } => Row::unavailable(

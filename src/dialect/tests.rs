@@ -130,7 +130,7 @@ fn request_rows() -> Vec<Row> {
             Refusal::KeysUnavailable,
             503,
             BACKEND,
-            "The token cannot be checked now, since its issuer's keys are not available: send the event again",
+            "The token cannot be checked now, since its issuer's keys are not available: send the request again",
         )
         .resend(),
         no(
@@ -143,7 +143,7 @@ fn request_rows() -> Vec<Row> {
             Refusal::RateLimited { limit: "caller".into() },
             429,
             TOO_MANY,
-            "Rate limit 'caller' is used up: send the event again after a second",
+            "Rate limit 'caller' is used up: send the request again after a second",
         )
         .resend(),
         no(
@@ -173,7 +173,7 @@ fn body_rows() -> Vec<Row> {
             Refusal::BodyTimeout,
             408,
             ARGUMENT,
-            "The body did not arrive in time: check the network between client and gate, or send smaller events",
+            "The body did not arrive in time: check the network between client and gate, or send less at once",
         )
         .close(),
         no(Refusal::BadBody("no gzip".into()), 400, ARGUMENT, "The body cannot be read: no gzip").close(),
@@ -215,7 +215,7 @@ fn body_rows() -> Vec<Row> {
 fn outcome_rows() -> Vec<Row> {
     let rejected =
         |message: Option<&str>, unprocessable| Outcome::Rejected { message: message.map(str::to_owned), unprocessable };
-    let unreachable = "The lineage backend is not reachable: send the event again";
+    let unreachable = "The lineage backend is not reachable: send the request again";
     let unknown = "Outcome not known yet: the lineage backend has not answered; send the event again";
     let mut rows = vec![
         taken(Outcome::Accepted { edges: None, durability: Durability::Stored }),
@@ -275,7 +275,7 @@ fn outcome_rows() -> Vec<Row> {
             Outcome::Unknown(Unknown::Unwatched),
             504,
             BACKEND,
-            "Outcome not known: the lineage backend has not answered, and may have stored the event",
+            "Outcome not known: the lineage backend has not answered, and may have done what was asked",
         ),
         end(Outcome::Disabled, 501, BACKEND, "Lineage is switched off at the lineage backend"),
         end(

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::answer::{BatchReport, Outcome, Refusal};
+use crate::answer::{BatchReport, Outcome, Refusal, Unknown};
 use crate::deliver::{Answered, End, RunConflict};
 use crate::dialect::{self, Answer, Dialect};
 use crate::event::Event;
@@ -126,6 +126,17 @@ impl Visit {
     pub(super) fn skip(self, outcome: Outcome) -> Response<Full<Bytes>> {
         let Self { mut ledger, voice } = self;
         let answer = dialect::report(voice.dialect, &outcome);
+        ledger.record.outcome = Some(outcome);
+        ledger.close(Some(&answer));
+        voice.say(answer)
+    }
+
+    /// There is no answer to a request that was passed on. No other one could join it: what is not known stays so.
+    pub(super) fn leave(self, outcome: Outcome) -> Response<Full<Bytes>> {
+        let Self { mut ledger, voice } = self;
+        let is_open = matches!(outcome, Outcome::Unknown(_));
+        let told = if is_open { Outcome::Unknown(Unknown::Unwatched) } else { outcome.clone() };
+        let answer = dialect::report(voice.dialect, &told);
         ledger.record.outcome = Some(outcome);
         ledger.close(Some(&answer));
         voice.say(answer)

@@ -301,22 +301,35 @@ impl Http {
 
 impl Failure {
     pub(super) fn of(error: &hyper_util::client::legacy::Error, progress: Option<&Progress>, body: u64) -> Self {
+        Self::known(error).unwrap_or_else(|| match progress {
+            Some(progress) if !progress.is_short_of(body) => Self::Reset,
+            Some(_) | None => Self::Unsent,
+        })
+    }
+
+    /// That of a request of which nobody counted how much was written: all that was begun may have arrived.
+    pub(super) fn of_stream(error: &hyper_util::client::legacy::Error) -> Self {
+        let is_unsent = http_error(error).is_some_and(hyper::Error::is_canceled);
+        let other = if is_unsent { Self::Unsent } else { Self::Reset };
+        Self::known(error).unwrap_or(other)
+    }
+
+    /// What the error itself tells.
+    fn known(error: &hyper_util::client::legacy::Error) -> Option<Self> {
         let cause = std::error::Error::source(error);
         if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<ConnectError>()) {
-            return Self::Connect(*error);
+            return Some(Self::Connect(*error));
         }
         // With TLS 1.3 a backend refuses the gate's certificate only after the handshake, in place of an answer.
         if connect::tls_error(error).is_some_and(connect::is_certificate) {
-            return Self::Connect(ConnectError::Certificate);
+            return Some(Self::Connect(ConnectError::Certificate));
         }
-        if cause.and_then(|cause| cause.downcast_ref::<hyper::Error>()).is_some_and(hyper::Error::is_parse) {
-            return Self::Malformed;
-        }
-        match progress {
-            Some(progress) if !progress.is_short_of(body) => Self::Reset,
-            Some(_) | None => Self::Unsent,
-        }
+        http_error(error).is_some_and(hyper::Error::is_parse).then_some(Self::Malformed)
     }
+}
+
+fn http_error(error: &hyper_util::client::legacy::Error) -> Option<&hyper::Error> {
+    std::error::Error::source(error)?.downcast_ref()
 }
 
 impl From<Failure> for Outcome {

@@ -98,7 +98,7 @@ impl Relay {
         let capture = capture_connection(&mut request);
         tokio::select! {
             biased;
-            answer = self.client.request(request) => answer.map_err(|error| Failure::of(&error, None, 0)),
+            answer = self.client.request(request) => answer.map_err(|error| Failure::of_stream(&error)),
             // What was handed to a connection may still be on its way, however little of it was written.
             () = late => match *capture.connection_metadata() {
                 Some(_) => Err(Failure::Timeout),

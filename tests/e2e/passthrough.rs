@@ -120,6 +120,33 @@ async fn answers_stream_and_a_catalog_that_is_away_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn what_may_have_reached_the_catalog_is_not_called_unreachable() {
+    let catalog = Upstream::start(Script::Stall).await;
+    let gate = Setup::new().listener(&passthrough(&catalog.url(), "timeout: 200ms")).start().await;
+    for (script, word) in [(Script::Stall, "unknown_timeout"), (Script::CloseAfterRequest, "unknown_reset")] {
+        let before = catalog.received().len();
+        catalog.script(script);
+        let reply = gate.event("alice", "/api/metalakes", "{}").await;
+        assert_eq!(reply.status.as_u16(), 504, "{word}");
+        assert!(reply.text().contains("not known") && !reply.text().contains("event"), "{}", reply.text());
+        assert_eq!(reply.header("retry-after"), None);
+        let record = gate.audit_of(&reply).await;
+        assert_eq!((&record["outcome"], &record["status"]), (&word.into(), &504.into()));
+        assert_eq!(catalog.received().len(), before + 1, "sent once");
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_that_takes_no_connection_is_unreachable() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let gate = Setup::new().listener(&passthrough(&format!("http://{closed}"), "")).start().await;
+    let reply = gate.event("alice", "/api/metalakes", "{}").await;
+    assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (503, Some("1")));
+    assert!(!reply.text().contains("event"), "{}", reply.text());
+    assert_eq!(gate.audit_of(&reply).await["outcome"], "unreachable_connect");
+}
+
+#[tokio::test]
 async fn a_body_that_the_client_breaks_off_is_its_own_fault() {
     let catalog = Upstream::start(Script::Stall).await;
     let gate = Setup::new().listener(&passthrough(&catalog.url(), "")).start().await;

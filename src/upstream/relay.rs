@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -87,7 +88,16 @@ impl Relay {
         request: Request<Outbound>,
         late: impl Future<Output = ()>,
     ) -> Result<Response<Incoming>, Outcome> {
-        Ok(self.exchange(request, pin!(late)).await?)
+        let mut late = pin!(late);
+        let again = repeated(&request);
+        let mut answer = self.exchange(request, late.as_mut()).await;
+        // A question may be asked again, and a kept connection may have been closed while it was on its way.
+        let is_broken =
+            matches!(answer, Err(Failure::Connect(ConnectError::Handshake) | Failure::Unsent | Failure::Reset));
+        if let Some(again) = again.filter(|_| is_broken) {
+            answer = self.exchange(again, late).await;
+        }
+        Ok(answer?)
     }
 
     async fn exchange(
@@ -106,4 +116,17 @@ impl Relay {
             },
         }
     }
+}
+
+/// The same request, if it may be sent twice (RFC 9110 section 9.2.1) and has no body.
+fn repeated(request: &Request<Outbound>) -> Option<Request<Outbound>> {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut again = Request::new(Empty::new().map_err(|never| match never {}).boxed_unsync());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    Some(again)
 }

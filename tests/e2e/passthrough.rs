@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::support::client;
@@ -31,6 +33,13 @@ fn passthrough(url: &str, more: &str) -> String {
 fn head(gate: &Gate, headers: &str) -> String {
     let token = gate.token("alice");
     format!("POST /api/metalakes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\r\n")
+}
+
+/// A request without a body.
+fn ask(gate: &Gate, method: &str) -> Request<Full<Bytes>> {
+    let mut request = gate.post("alice", "/api/metalakes").body(Full::default()).unwrap();
+    *request.method_mut() = method.parse().unwrap();
+    request
 }
 
 #[tokio::test]
@@ -110,7 +119,7 @@ async fn answers_stream_and_a_catalog_that_is_away_is_told_as_such() {
     let io = TokioIo::new(client::tls(gate.address, &gate.ca(), b"http/1.1").await);
     let (mut sender, connection) = conn::http1::handshake(io).await.unwrap();
     tokio::spawn(connection);
-    let request = gate.post("alice", "/api/metalakes").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    let request = gate.post("alice", "/api/metalakes").body(Full::<Bytes>::default()).unwrap();
     let mut response = sender.send_request(request).await.unwrap();
     let first = timeout(Duration::from_secs(60), response.body_mut().frame()).await;
     let first = first.expect("the first part comes before the last").unwrap().unwrap().into_data().unwrap();
@@ -144,6 +153,39 @@ async fn a_catalog_that_takes_no_connection_is_unreachable() {
     assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (503, Some("1")));
     assert!(!reply.text().contains("event"), "{}", reply.text());
     assert_eq!(gate.audit_of(&reply).await["outcome"], "unreachable_connect");
+}
+
+/// Answers the first request of each connection, and closes at the second.
+async fn serve_once(mut stream: TcpStream) {
+    for answer in [&b"HTTP/1.1 204 No Content\r\n\r\n"[..], b""] {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let Ok(byte) = stream.read_u8().await else { return };
+            head.push(byte);
+        }
+        stream.write_all(answer).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_once(stream));
+        }
+    });
+    let gate = Setup::new().listener(&passthrough(&url, "")).start().await;
+    for method in ["GET", "HEAD", "OPTIONS", "GET", "HEAD", "OPTIONS"] {
+        assert_eq!(gate.send(ask(&gate, method)).await.status.as_u16(), 204, "{method}");
+    }
+    let catalog = Upstream::start(Script::CloseAfterRequest).await;
+    let gate = Setup::new().listener(&passthrough(&catalog.url(), "")).start().await;
+    for (method, sent) in [("GET", 2), ("POST", 3)] {
+        assert_eq!(gate.send(ask(&gate, method)).await.status.as_u16(), 504, "{method}");
+        assert_eq!(catalog.received().len(), sent, "{method}");
+    }
 }
 
 #[tokio::test]

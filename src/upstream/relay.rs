@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Incoming};
@@ -97,7 +97,11 @@ impl Relay {
         if let Some(again) = again.filter(|_| is_broken) {
             answer = self.exchange(again, late).await;
         }
-        Ok(answer?)
+        let answer = answer?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Outcome::BadGateway("it switches protocols, and nobody asked for that".to_owned()));
+        }
+        Ok(answer)
     }
 
     async fn exchange(

@@ -239,3 +239,13 @@ async fn an_upload_that_goes_on_after_the_answer_began_is_bounded_too() {
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("5\r\nfirst\r\n"), "{answer}");
     early.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_catalog_that_switches_protocols_unasked_is_misconfigured() {
+    let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let catalog = Upstream::start(Script::Answer(answer.into())).await;
+    let gate = before(&catalog).await;
+    let reply = gate.send(ask(&gate, "GET")).await;
+    assert_eq!(reply.status.as_u16(), 501);
+    assert_eq!(gate.audit_of(&reply).await["outcome"], "bad_gateway");
+}

@@ -44,6 +44,7 @@ pub use self::visit::Observer;
 
 mod batch;
 mod edits;
+mod passed;
 mod verdict;
 mod visit;
 
@@ -176,6 +177,7 @@ impl Entrance {
         mut visit: Visit,
     ) -> Response<Reply> {
         let gate = &*self.gate;
+        visit.note_request(&head.method, &head.uri);
         let peer = Subject { peer: client, ..Subject::default() };
         let endpoint = Endpoint { dialect: route::dialect_of(&head.uri, &self.paths), payload: Payload::Event };
         let arrival = Arrival { endpoint, head, client, at: visit.ledger.began };
@@ -189,13 +191,11 @@ impl Entrance {
         visit.ledger.record.upstream = Some(Arc::clone(passthrough.name()));
         let request_id = Arc::clone(&visit.voice.request_id);
         let upload = Upload::new(body, arrival.at + self.body_timeout);
+        visit.ledger.follow(upload.progress());
         match passthrough.pass(arrival.head, upload, &request_id).await {
             Ok(answer) => visit.pass(answer),
             Err(Unanswered::Catalog(outcome)) => visit.leave(outcome).map(Reply::from),
-            Err(Unanswered::Client(fault)) => {
-                visit.ledger.record.client_gone = matches!(fault, event::Error::BrokenOff(_));
-                visit.refuse(fault.into()).map(Reply::from)
-            }
+            Err(Unanswered::Client(fault)) => visit.refuse_upload(fault).map(Reply::from),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderName};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -13,14 +13,17 @@ use tokio::time::Instant;
 use crate::answer::{BatchReport, Outcome, Refusal, Unknown};
 use crate::deliver::{Answered, End, RunConflict};
 use crate::dialect::{self, Answer, Dialect};
-use crate::event::Event;
+use crate::event::{self, Event};
 use crate::limit::{Exceeded, Standings};
 use crate::listen::{Peer, Protocol, Reply};
 use crate::observe::audit::{self, Audit, Decision, Record};
 use crate::observe::metrics::Metrics;
+use crate::passthrough::Progress;
 use crate::policy::{Denied, GovernedBy};
 use crate::route::{self, Paths};
 use crate::source::Unjudged;
+
+use super::passed;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -54,6 +57,8 @@ pub(super) struct Ledger {
     pub(super) record: Box<Record>,
     pub(super) began: Instant,
     observer: Arc<Observer>,
+    /// Of a request that is passed on: its body, which is counted as it streams.
+    upload: Option<Progress>,
     is_written: bool,
 }
 
@@ -83,6 +88,7 @@ impl Visit {
             record: Box::new(record),
             began: Instant::now(),
             observer: Arc::clone(observer),
+            upload: None,
             is_written: false,
         };
         Self { ledger, voice }
@@ -131,6 +137,18 @@ impl Visit {
         voice.say(answer)
     }
 
+    /// The request is none of lineage, and goes on as it is.
+    pub(super) fn note_request(&mut self, method: &Method, uri: &Uri) {
+        self.ledger.record.dialect = None;
+        self.ledger.record.passed = Some(audit::Passed::of(method, uri.path()));
+    }
+
+    /// The body of a request that was passed on did not come.
+    pub(super) fn refuse_upload(mut self, fault: event::Error) -> Response<Full<Bytes>> {
+        self.ledger.record.client_gone = matches!(fault, event::Error::BrokenOff(_));
+        self.refuse(fault.into())
+    }
+
     /// There is no answer to a request that was passed on. No other one could join it: what is not known stays so.
     pub(super) fn leave(self, outcome: Outcome) -> Response<Full<Bytes>> {
         let Self { mut ledger, voice } = self;
@@ -151,14 +169,12 @@ impl Visit {
     /// An answer that is not the gate's own, as it is.
     pub(super) fn pass(self, mut answer: Response<Reply>) -> Response<Reply> {
         let Self { mut ledger, voice } = self;
-        let status = answer.status().as_u16();
-        ledger.record.status = Some(status);
-        ledger.write();
+        ledger.record.status = Some(answer.status().as_u16());
         voice.standings.write(answer.headers_mut());
         if let Ok(id) = HeaderValue::try_from(&*voice.request_id) {
             answer.headers_mut().insert(REQUEST_ID, id);
         }
-        answer
+        answer.map(|body| passed::recorded(body, ledger))
     }
 }
 
@@ -184,6 +200,11 @@ impl Voice {
 }
 
 impl Ledger {
+    /// The body of a request that is passed on is counted from now on.
+    pub(super) fn follow(&mut self, upload: Progress) {
+        self.upload = Some(upload);
+    }
+
     pub(super) fn allowed(&mut self, governed_by: &GovernedBy) {
         self.record.decision = Decision::Allow;
         (self.record.rule_kind, self.record.rule) = match governed_by {
@@ -220,7 +241,7 @@ impl Ledger {
         record.batch_index = Some(index);
         record.bytes = audit::Bytes::default();
         record.stages = audit::Stages::default();
-        Self { record, began: Instant::now(), observer: Arc::clone(&self.observer), is_written: false }
+        Self { record, began: Instant::now(), observer: Arc::clone(&self.observer), upload: None, is_written: false }
     }
 
     /// An event of a batch is refused.
@@ -256,8 +277,28 @@ impl Ledger {
         self.write();
     }
 
+    /// The answer that was passed on is with the client.
+    pub(super) fn finish(mut self) {
+        self.write();
+    }
+
+    /// The answer that was passed on broke off: by the request's own body, or at the catalog.
+    pub(super) fn break_off(mut self) {
+        match self.upload.as_ref().and_then(Progress::fault) {
+            Some(fault) => {
+                self.record.client_gone = matches!(fault, event::Error::BrokenOff(_));
+                self.record.refusal = Some(fault.into());
+            }
+            None => self.record.outcome = Some(Outcome::Unknown(Unknown::TruncatedBody)),
+        }
+        self.write();
+    }
+
     fn write(&mut self) {
         self.is_written = true;
+        if let Some(upload) = &self.upload {
+            self.record.bytes.received = upload.received();
+        }
         self.record.stages.total = self.began.elapsed();
         self.observer.metrics.observe(&self.record);
         self.observer.audit.write(&self.record);

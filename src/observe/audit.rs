@@ -4,7 +4,7 @@
 //! members are those of [`Record`], absent where the request did not get that far.
 
 pub(crate) use self::record::dialect_word;
-pub use self::record::{Bytes, Dataset, Decision, EventPart, Record, Stages};
+pub use self::record::{Bytes, Dataset, Decision, EventPart, Passed, Record, Stages};
 pub use self::writer::{Audit, Error, Metrics};
 
 mod file;

@@ -166,7 +166,7 @@ impl Requests {
         self.seconds.get_or_create(&ListenerLabels { listener: listener() }).observe(seconds);
         self.clients_gone.inc_by(u64::from(record.client_gone));
         self.late_answers.inc_by(u64::from(record.late));
-        if record.bytes.received > 0 {
+        if record.bytes.received > 0 && record.passed.is_none() {
             self.body_bytes.observe(record.bytes.decoded as f64);
         }
     }

@@ -60,6 +60,9 @@ async fn other_requests_pass_with_their_token_and_are_answered_as_they_are() {
     assert_eq!(received.header("x-lineage-caller"), None);
     let record = gate.audit_of(&reply).await;
     assert_eq!((&record["status"], &record["upstream"]), (&418.into(), &"passthrough".into()));
+    assert_eq!((&record["method"], &record["path"]), (&"POST".into(), &"/api/metalakes/demo".into()));
+    assert_eq!((&record["bytes"]["received"], record.get("dialect")), (&10.into(), None));
+    gate.metric(r#"lineage_gate_body_bytes_count 0"#).await;
 }
 
 #[tokio::test]
@@ -88,7 +91,9 @@ async fn nothing_passes_without_a_token_over_the_limit_or_off_the_list() {
     let gate = before(&catalog).await;
     let mut request = gate.post("alice", "/api/metalakes");
     request.headers_mut().unwrap().remove("authorization");
-    assert_eq!(gate.send(request.body(Default::default()).unwrap()).await.status.as_u16(), 401);
+    let reply = gate.send(request.body(Default::default()).unwrap()).await;
+    assert_eq!(reply.status.as_u16(), 401);
+    assert_eq!(gate.audit_of(&reply).await["path"], "/api/metalakes");
     for (path, status) in [
         ("/metrics", 404),
         ("/api/Lineage", 400),
@@ -124,6 +129,9 @@ async fn answers_stream_and_a_catalog_that_is_away_is_told_as_such() {
     let first = timeout(Duration::from_secs(60), response.body_mut().frame()).await;
     let first = first.expect("the first part comes before the last").unwrap().unwrap().into_data().unwrap();
     assert_eq!(&*first, b"first");
+    drop((response, sender));
+    let record = gate.audit(|record| record["client_gone"] == true).await;
+    assert_eq!((&record["method"], &record["status"]), (&"POST".into(), &200.into()));
     catalog.script(Script::CloseAfterRequest);
     assert_eq!(gate.event("alice", "/api/metalakes", "{}").await.status.as_u16() / 100, 5);
 }
@@ -238,6 +246,31 @@ async fn an_upload_that_goes_on_after_the_answer_began_is_bounded_too() {
         timeout(Duration::from_secs(60), client::raw(gate.address, &gate.ca(), half.as_bytes())).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("5\r\nfirst\r\n"), "{answer}");
     early.await.unwrap();
+    let record = gate.audit(|record| record["refusal"] == "body_timeout").await;
+    assert_eq!((&record["status"], &record["bytes"]["received"]), (&200.into(), &4.into()));
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_is_whole() {
+    let catalog = Upstream::start(Script::Answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".into())).await;
+    let gate = before(&catalog).await;
+    let replies =
+        [gate.send(ask(&gate, "HEAD")).await, client::http2(gate.address, &gate.ca(), ask(&gate, "HEAD")).await];
+    for reply in replies {
+        assert_eq!((reply.status.as_u16(), reply.header("content-length")), (200, Some("9")));
+        assert_eq!(gate.audit_of(&reply).await["client_gone"], false);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_the_catalog_breaks_off_is_told_in_the_audit() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
+    let catalog = Upstream::start(Script::Answer(answer.into())).await;
+    let gate = Setup::new().listener(&passthrough(&catalog.url(), "timeout: 200ms")).start().await;
+    let answer = client::raw(gate.address, &gate.ca(), head(&gate, "").as_bytes()).await;
+    assert!(answer.ends_with("half"), "{answer}");
+    let record = gate.audit(|record| record["status"] == 200).await;
+    assert_eq!((&record["outcome"], &record["client_gone"]), (&"unknown_truncated_body".into(), &false.into()));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -38,8 +39,10 @@ pub struct Record {
     pub peer: String,
     /// The subject of the client's certificate, where the listener asks for one.
     pub certificate: Option<Arc<str>>,
-    /// The dialect, once path and method told it.
+    /// The dialect, once path and method told it; none for a request that is passed on.
     pub dialect: Option<Dialect>,
+    /// What a request asked for that is passed on.
+    pub passed: Option<Passed>,
     /// Who called, once the token was verified.
     pub caller: Option<Caller>,
     /// What was sent, once it was parsed.
@@ -60,7 +63,7 @@ pub struct Record {
     pub refusal: Option<Refusal>,
     /// The upstream's configured name, once the event was given to it.
     pub upstream: Option<Arc<str>>,
-    /// What became of the event there.
+    /// What became of the event there; of a request that was passed on, why its answer did not come whole.
     pub outcome: Option<Outcome>,
     /// Why it was not sent there for this request, if another brought it there.
     pub duplicate: Option<Duplicate>,
@@ -80,6 +83,15 @@ pub struct Record {
     pub bytes: Bytes,
     /// Where the time went.
     pub stages: Stages,
+}
+
+/// What a request asked for that is passed on, texts cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// Its method.
+    pub method: String,
+    /// Its path, as sent, without the query.
+    pub path: String,
 }
 
 /// The part of an event that is recorded: at most `audit.max_datasets` references, texts cut.
@@ -125,9 +137,9 @@ pub enum Decision {
 /// Size of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
-    /// As sent.
+    /// As sent; of a request that is passed on, what came until the end of its answer.
     pub received: u64,
-    /// After its content coding was undone.
+    /// After its content coding was undone; 0 where that is not done.
     pub decoded: u64,
 }
 
@@ -158,6 +170,7 @@ impl Record {
             peer,
             certificate: None,
             dialect: None,
+            passed: None,
             caller: None,
             event: None,
             edits: Tally::default(),
@@ -179,6 +192,13 @@ impl Record {
             bytes: Bytes::default(),
             stages: Stages::default(),
         }
+    }
+}
+
+impl Passed {
+    /// What is recorded of a request.
+    pub fn of(method: &Method, path: &str) -> Self {
+        Self { method: cut(method.as_str()), path: cut(path) }
     }
 }
 
@@ -223,6 +243,8 @@ impl Serialize for Record {
             peer: Text(&self.peer),
             certificate: self.certificate.as_deref().map(Text),
             dialect: self.dialect.map(dialect_word),
+            method: self.passed.as_ref().map(|passed| Text(&passed.method)),
+            path: self.passed.as_ref().map(|passed| Text(&passed.path)),
             caller: self.caller.as_ref().map(CallerView::of),
             token_id: self.caller.as_ref().map(|caller| Text(&caller.token_id)),
             event: self.event.as_ref().map(EventView::of),
@@ -262,6 +284,10 @@ struct RecordView<'a> {
     certificate: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dialect: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<Text<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<CallerView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

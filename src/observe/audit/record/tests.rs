@@ -80,6 +80,17 @@ fn a_batch_tells_its_counts_and_each_event_its_place() {
 }
 
 #[test]
+fn a_request_that_is_passed_on_says_what_it_asked_for() {
+    let mut passed = record();
+    passed.passed = Some(Passed::of(&Method::DELETE, &format!("/api/{}", "x".repeat(MAX_TEXT))));
+    let written = written(&passed);
+    assert_eq!(written["method"], "DELETE");
+    let path = written["path"].as_str().expect("a text");
+    assert!(path.starts_with("/api/x") && path.ends_with(CUT_MARK), "{path}");
+    assert_eq!(path.len(), MAX_TEXT + CUT_MARK.len_utf8());
+}
+
+#[test]
 fn a_delivered_event_says_who_wrote_which_edge() {
     let mut full = record();
     full.dialect = Some(Dialect::Gravitino);

@@ -4,30 +4,26 @@
 //! those by which the gate tells a backend who called. What a server behind could read as a path of lineage is never
 //! passed on.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
-use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use crate::answer::Outcome;
 use crate::listen::Reply;
 use crate::upstream::{self, Relay};
 use crate::{config, event};
 
+use self::paced::Paced;
 pub use self::upload::{Progress, Upload};
 
+mod paced;
 mod spelling;
 mod upload;
 
@@ -176,40 +172,9 @@ impl Passthrough {
         let answer = answer.map_err(blame)?;
         let (mut head, body) = answer.into_parts();
         strip(&mut head.headers);
-        let body = Paced { body, patience: self.timeout, sleep: Box::pin(tokio::time::sleep(self.timeout)) };
-        let mut response = Response::new(Reply::Stream(body.boxed_unsync()));
+        let mut response = Response::new(Reply::Stream(Paced::new(body, self.timeout).boxed_unsync()));
         (*response.status_mut(), *response.headers_mut()) = (head.status, head.headers);
         Ok(response)
-    }
-}
-
-/// The body of an answer, of which each next part must come in time.
-struct Paced {
-    body: Incoming,
-    patience: Duration,
-    sleep: Pin<Box<Sleep>>,
-}
-
-impl http_body::Body for Paced {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            let next = Instant::now() + self.patience;
-            self.sleep.as_mut().reset(next);
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
-        }
-        let late = self.sleep.as_mut().poll(cx);
-        late.map(|()| Some(Err("the catalog stopped in the middle of its answer".into())))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

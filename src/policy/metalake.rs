@@ -238,8 +238,8 @@ impl Metalake {
 
 impl Actor {
     /// The same caller, that owns these too.
-    pub(super) fn owning(&self, objects: &[(ObjectType, String)]) -> Self {
-        let besides = objects.iter().map(|(kind, name)| (*kind, name.as_str().into())).collect();
+    pub(super) fn owning(&self, objects: &[(ObjectType, &str)]) -> Self {
+        let besides = objects.iter().map(|(kind, name)| (*kind, (*name).into())).collect();
         Self { besides, ..self.clone() }
     }
 

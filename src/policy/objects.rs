@@ -22,6 +22,8 @@ pub(super) struct Objects {
     records: Vec<Record>,
     table: HashTable<ObjectId>,
     hasher: DefaultHashBuilder,
+    /// Bytes of the longest name.
+    longest: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +39,11 @@ impl Objects {
         self.records.len()
     }
 
-    /// The number of an object.
+    /// The number of an object. A name longer than all costs nothing: callers choose names, and how deep they nest.
     pub(super) fn find(&self, kind: ObjectType, name: &str) -> Option<ObjectId> {
+        if name.len() > self.longest {
+            return None;
+        }
         let same = |id: &ObjectId| self.get(*id) == Some((kind, name));
         self.table.find(self.hash(kind, name), same).copied()
     }
@@ -61,7 +66,8 @@ impl Objects {
         self.text.push_str(name);
         self.records.push(Record { start, length, kind });
         let hash = self.hash(kind, name);
-        let Self { table, records, text, hasher } = self;
+        self.longest = self.longest.max(name.len());
+        let Self { table, records, text, hasher, .. } = self;
         table.insert_unique(hash, id, |known| rehash(records, text, hasher, *known));
         Ok(id)
     }

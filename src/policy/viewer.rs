@@ -26,7 +26,7 @@ impl Viewer {
     }
 
     /// The same caller, that owns these objects too, whose names are folded.
-    pub fn owning(&self, objects: &[(ObjectType, String)]) -> Self {
+    pub fn owning(&self, objects: &[(ObjectType, &str)]) -> Self {
         let actor = self.actor.as_ref().map(|actor| actor.owning(objects));
         Self { world: Arc::clone(&self.world), metalake: Arc::clone(&self.metalake), actor }
     }

@@ -24,7 +24,7 @@ use self::dropped::{Dropped, Era};
 use self::flight::{Begun, End, Flights, Stage};
 
 pub use self::dropped::Drops;
-pub use self::flight::Flight;
+pub use self::flight::{Flight, Told};
 pub use self::key::{Actor, CallerId, Key};
 pub use self::metrics::Metrics;
 
@@ -126,6 +126,8 @@ struct Inner {
     breaker: Mutex<Breaker>,
     trial: Trial,
     dropped: ArcSwap<Dropped>,
+    /// Of these also what was read whole is not believed.
+    distrusted: ArcSwap<Dropped>,
     metrics: Metrics,
 }
 
@@ -182,6 +184,7 @@ impl Cache {
             breaker: Mutex::default(),
             trial,
             dropped: ArcSwap::default(),
+            distrusted: ArcSwap::default(),
             settings,
             metrics,
         }))
@@ -203,7 +206,7 @@ impl Cache {
     /// At once: [`Failure::Unavailable`] if the source is given up, [`Failure::NotAsked`] if too many questions are open.
     pub fn ask<F>(&self, about: &About, question: impl FnOnce() -> F) -> Result<Flight, Failure>
     where
-        F: Future<Output = End> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         let inner = &self.0;
         let dropped = inner.dropped.load();
@@ -231,7 +234,7 @@ impl Cache {
     /// Asks ahead of time; nobody waits for it.
     pub fn refresh<F>(&self, about: &About, question: impl FnOnce() -> F)
     where
-        F: Future<Output = End> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         if !self.0.flights().has(&about.key) && self.ask(about, question).is_ok() {
             self.0.metrics.refreshes.inc();
@@ -250,9 +253,16 @@ impl Cache {
         self.0.dropped.rcu(|dropped| dropped.with(drops.clone(), now, life));
     }
 
-    /// When something about that caller in that metalake was forgotten last.
-    pub fn forgotten_at(&self, caller: CallerId, metalake: &str) -> Option<Instant> {
-        self.0.dropped.load().last(caller, metalake)
+    /// Forgets likewise, and has nothing believed that was read before.
+    pub fn distrust(&self, drops: Drops) {
+        let (now, life) = (Instant::now(), self.0.settings.stale_if_error);
+        self.0.distrusted.rcu(|distrusted| distrusted.with(drops.clone(), now, life));
+        self.forget(drops);
+    }
+
+    /// When what was read last about that caller in that metalake ceased to be believed.
+    pub fn distrusted_at(&self, caller: CallerId, metalake: &str) -> Option<Instant> {
+        self.0.distrusted.load().last(caller, metalake)
     }
 
     /// Counts an old answer that serves without having been in the cache.
@@ -390,7 +400,7 @@ struct Asked {
 }
 
 impl Asked {
-    async fn run(self, question: impl Future<Output = End>) {
+    async fn run(self, question: impl Future<Output = Result<Told, Failure>>) {
         let end = self.ask(question).await;
         let sender = self.begun.stage.clone();
         // Taken out first: who finds it gone finds what it brought in the cache.
@@ -398,7 +408,7 @@ impl Asked {
         sender.send_replace(Stage::Ended(end));
     }
 
-    async fn ask(&self, question: impl Future<Output = End>) -> End {
+    async fn ask(&self, question: impl Future<Output = Result<Told, Failure>>) -> End {
         let by = Instant::now() + QUEUE_TIME;
         // The caller's own turn comes first, so that what waits for the common one is never a single caller's queue.
         let turns = async { (self.begun.share.acquire().await, self.inner.places.acquire().await) };
@@ -415,9 +425,13 @@ impl Asked {
         let entry = Entry { asked, era: self.inner.dropped.load().era() };
         let end = timeout_at(asked + ANSWER_TIME, question).await;
         let silent = || Err(Failure::Unavailable(format!("the policy source did not answer within {ANSWER_TIME:?}")));
-        let end = end.unwrap_or_else(|_| silent());
+        let told = end.unwrap_or_else(|_| silent());
+        let is_kept = told.as_ref().map_or(true, |told| told.keep);
+        let end = told.map(|told| told.yes);
         self.inner.note(&end, asked.elapsed());
-        self.inner.keep(&self.about, &end, entry);
+        if is_kept {
+            self.inner.keep(&self.about, &end, entry);
+        }
         end
     }
 }

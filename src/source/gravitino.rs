@@ -40,6 +40,7 @@ mod local;
 mod metrics;
 mod reading;
 mod refresh;
+mod schedule;
 mod snapshot;
 mod trial;
 mod world;
@@ -48,7 +49,7 @@ mod world;
 mod tests;
 
 /// Levels of an object whose owners one question may hang on: more than schemas are nested.
-const MOST_LEVELS: usize = 64;
+const MOST_LEVELS: usize = 16;
 
 /// Parts that a service credential cannot read, as far as [`probe`] names them.
 const MOST_TOLD: usize = 20;
@@ -112,6 +113,15 @@ pub enum Answer {
     Yes,
     /// No.
     No,
+}
+
+/// The answer to a question that a snapshot left open at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// By the snapshot, and what was read besides: it may be as old as that.
+    Read(Answer),
+    /// By the server, now.
+    Asked(Answer),
 }
 
 /// Why there is no answer. The texts are for the operator.
@@ -242,6 +252,14 @@ impl Gravitino {
         self.snapshots.load().get(metalake)
     }
 
+    /// Whether the name can be asked about at all.
+    pub fn can_ask(metalake: &str, about: &About<'_>) -> bool {
+        match *about {
+            About::Member | About::RolesHeld => call::can_be_asked(metalake, (ObjectType::Metalake, metalake)),
+            About::Visible { kind, name } => call::can_be_asked(metalake, (kind, name)),
+        }
+    }
+
     /// Whether a snapshot is so old that its next reading must have failed.
     pub fn is_overdue(&self, snapshot: &Snapshot) -> bool {
         snapshot.is_overdue(self.config.refresh.0)
@@ -254,26 +272,25 @@ impl Gravitino {
     /// # Errors
     ///
     /// See [`ask`](Self::ask).
-    pub async fn ask_rest(
-        &self,
-        asker: &Asker<'_>,
-        view: Option<&View>,
-        question: &Question,
-    ) -> Result<Answer, Trouble> {
+    pub async fn ask_rest(&self, asker: &Asker<'_>, view: Option<&View>, question: &Question) -> Result<Rest, Trouble> {
         if self.config.mode == GravitinoMode::Probe {
-            return self.ask(asker, question).await;
+            return self.ask(asker, question).await.map(Rest::Asked);
         }
         let completed = match view {
             Some(view) => self.complete(view, question).await,
             None => Ok(None),
         };
         match (completed, self.config.fallback) {
-            (Ok(Some(answer)), _) => Ok(answer),
-            (Ok(None) | Err(_), GravitinoFallback::Probe) => self.ask(asker, question).await,
+            (Ok(Some(answer)), _) => Ok(Rest::Read(answer)),
+            (Ok(None) | Err(_), GravitinoFallback::Probe) => self.ask(asker, question).await.map(Rest::Asked),
             (Err(Trouble::Unavailable(text)), GravitinoFallback::Refuse) => Err(Trouble::Unavailable(text)),
             (Ok(None) | Err(_), GravitinoFallback::Refuse) => {
-                let text = "what was read of it does not decide the question, and `fallback` is `refuse`";
-                Err(Trouble::Undecided(self.named(text)))
+                let why = match view {
+                    Some(_) => "it hangs on what could not be read",
+                    None => "there is no snapshot of its metalake that can be used",
+                };
+                let text = format!("a question is open, and `fallback` is `refuse`: {why}; /readyz?verbose names it");
+                Err(Trouble::Undecided(self.named(&text)))
             }
         }
     }

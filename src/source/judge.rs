@@ -12,10 +12,10 @@ use std::sync::Arc;
 use http::HeaderValue;
 use tokio::time::Instant;
 
-use self::sights::Sights;
+use self::sights::{Sight, Sights};
 use super::Files;
-use super::cache::{self, Actor, Cache, CallerId, Drops, Failure, Flight, Key, Known, View};
-use super::gravitino::{self, Answer, Asker, Gravitino, Question, State, Trouble};
+use super::cache::{self, Actor, Cache, CallerId, Drops, Failure, Flight, Key, Known, Told, View};
+use super::gravitino::{Answer, Asker, Gravitino, Question, Rest, State, Trouble};
 use crate::auth::Caller;
 use crate::config::FacetReferences;
 use crate::event::{Event, Role};
@@ -104,12 +104,12 @@ impl Source {
     /// Forgets what remote sources said, and has snapshots read anew. False if there are none.
     pub fn forget(&self, drops: Drops) -> bool {
         let Some(remote) = &self.remote else { return false };
-        remote.cache.forget(drops);
+        remote.cache.distrust(drops);
         remote.gravitino.read_anew();
         true
     }
 
-    /// Forgets what they said of a caller: its backend refused its credential.
+    /// Forgets what they said of a caller: its backend refused its credential. Snapshots do not hang on that.
     pub fn forget_caller(&self, caller: &Caller) {
         let Some(remote) = &self.remote else { return };
         remote.cache.forget(Drops::Caller(CallerId::new(&caller.issuer, &caller.subject)));
@@ -139,10 +139,7 @@ impl Source {
             unusable,
             cache: &remote.cache,
         };
-        let asking = |question: Question| {
-            let view = sights.view(question.metalake());
-            question_of(gravitino, ask, view, question)
-        };
+        let asking = |question| question_of((gravitino, &remote.cache), ask, question);
         let ruled = elsewhere.judge(&world, ask, asking).await?;
         Ok(Ruled { stale: ruled.stale || sights.were_stale(), ..ruled })
     }
@@ -207,7 +204,7 @@ impl Elsewhere<'_> {
     async fn judge<A, F>(&self, world: &World, ask: &Ask<'_>, asking: A) -> Result<Ruled, Unjudged>
     where
         A: Fn(Question) -> F,
-        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         let actor = Actor::new(ask.caller, ask.roles);
         let began = Instant::now();
@@ -287,7 +284,7 @@ impl Elsewhere<'_> {
     fn refresh<A, F>(&self, ageing: Vec<(cache::About, Question)>, asking: &A)
     where
         A: Fn(Question) -> F,
-        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         for (about, question) in ageing {
             self.cache.refresh(&about, || asking(question));
@@ -299,7 +296,7 @@ impl Elsewhere<'_> {
     fn ask_all<A, F>(&self, actor: &Actor, open: &[Inquiry<'_>], asking: &A) -> Vec<Asked>
     where
         A: Fn(Question) -> F,
-        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         let mut seen = HashSet::new();
         let keyed = open.iter().map(|inquiry| (actor.key(inquiry), inquiry)).filter(|(key, _)| seen.insert(*key));
@@ -322,7 +319,7 @@ impl Elsewhere<'_> {
     ) -> Result<Round, Unjudged>
     where
         A: Fn(Question) -> F,
-        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         for Asked { about, question, flight } in asked {
             let end = match flight {
@@ -363,7 +360,7 @@ impl Elsewhere<'_> {
     ) -> Result<bool, Failure>
     where
         A: Fn(Question) -> F,
-        F: Future<Output = Result<bool, Failure>> + Send + 'static,
+        F: Future<Output = Result<Told, Failure>> + Send + 'static,
     {
         let is_joined = flight.is_joined();
         match flight.end(deadline).await {
@@ -391,24 +388,26 @@ fn question_about(inquiry: &Inquiry<'_>) -> Question {
 
 /// A question to the server that outlives the request.
 fn question_of(
-    gravitino: &Arc<Gravitino>,
+    (gravitino, cache): (&Arc<Gravitino>, &Cache),
     ask: &Ask<'_>,
-    view: Option<Arc<gravitino::View>>,
     question: Question,
-) -> impl Future<Output = Result<bool, Failure>> + Send + 'static {
-    let gravitino = Arc::clone(gravitino);
+) -> impl Future<Output = Result<Told, Failure>> + Send + 'static {
+    let (gravitino, cache) = (Arc::clone(gravitino), cache.clone());
     let (authorization, active_roles) = (ask.authorization.cloned(), ask.active_roles.cloned());
-    let (roles, subject) = (ask.roles.clone(), Arc::clone(&ask.caller.subject));
+    let (roles, caller) = (ask.roles.clone(), ask.caller.clone());
     async move {
         let asker = Asker {
             authorization: authorization.as_ref(),
             active_roles: active_roles.as_ref(),
             roles: &roles,
-            subject: &subject,
+            subject: &caller.subject,
         };
-        match gravitino.ask_rest(&asker, view.as_deref(), &question).await {
-            Ok(Answer::Yes) => Ok(true),
-            Ok(Answer::No) => Ok(false),
+        // Not before its turn came: what was read may have ceased to be believed meanwhile.
+        let sight = Sight::of(&gravitino, &cache, (&caller, &roles), question.metalake());
+        let told = |yes, keep| Ok(Told { yes, keep });
+        match gravitino.ask_rest(&asker, sight.usable(), &question).await {
+            Ok(Rest::Read(answer)) => told(answer == Answer::Yes, false),
+            Ok(Rest::Asked(answer)) => told(answer == Answer::Yes, true),
             Err(Trouble::CallerUnauthenticated) => Err(Failure::CallerUnauthenticated),
             Err(Trouble::Unavailable(reason)) => Err(Failure::Unavailable(reason)),
             Err(Trouble::Undecided(reason)) => Err(Failure::Undecided(reason)),

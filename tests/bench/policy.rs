@@ -13,7 +13,7 @@ use lineage_gate::config::{EventTime, FacetReferences};
 use lineage_gate::event::{self, Event, Kind, Rules};
 use lineage_gate::policy::file::{Format, parse};
 use lineage_gate::policy::{self, ActiveRoles, Hearing, Identity, Inquiry, Witness, World};
-use lineage_gate::source::cache::{About, Actor, Cache, Known, Metrics, Settings};
+use lineage_gate::source::cache::{About, Actor, Cache, Known, Metrics, Settings, Told};
 use tokio::time::Instant;
 
 const ROUNDS: u32 = 20_000;
@@ -61,7 +61,9 @@ async fn warm(cache: &Cache, caller: &Caller, event: &Event) -> Result<Duration,
     while let Hearing::Open(open) = decide(&world, cache, &actor, caller, event) {
         for inquiry in open {
             let about = About { key: actor.key(&inquiry), caller: actor.caller, metalake: inquiry.metalake.into() };
-            let flight = cache.ask(&about, || async { Ok(true) }).map_err(|failure| failure.to_string())?;
+            let flight = cache
+                .ask(&about, || async { Ok(Told { yes: true, keep: true }) })
+                .map_err(|failure| failure.to_string())?;
             let deadline = Instant::now() + Duration::from_secs(10);
             flight.end(deadline).await.map_err(|failure| failure.to_string())?;
         }

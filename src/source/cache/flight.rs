@@ -18,6 +18,15 @@ pub(super) const MAX_OPEN_PER_CALLER: usize = MAX_OPEN / 2 + 1_000;
 /// The end of a question.
 pub(super) type End = Result<bool, Failure>;
 
+/// What a question brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Whether it is a yes.
+    pub yes: bool,
+    /// Whether it is kept. What follows from something older than the question is not: it would seem new.
+    pub keep: bool,
+}
+
 /// How far a question is.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {

@@ -52,7 +52,7 @@ impl Fake {
         self.asked.load(Ordering::SeqCst)
     }
 
-    fn question(&self) -> impl Future<Output = End> + Send + use<> {
+    fn question(&self) -> impl Future<Output = Result<Told, Failure>> + Send + use<> {
         let this = self.clone();
         async move {
             this.asked.fetch_add(1, Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl Fake {
             }
             this.at_once.fetch_sub(1, Ordering::SeqCst);
             this.ended.notify_one();
-            says
+            says.map(|yes| Told { yes, keep: true })
         }
     }
 }
@@ -230,6 +230,25 @@ async fn a_no_a_refused_credential_and_another_4xx_take_the_place_of_an_allow() 
         advance(SETTINGS.denied).await;
         assert_eq!(look(&cache, &about, &fake).await, (down(), false), "what was known is gone");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_from_something_older_is_not_kept() {
+    let (cache, fake, about) = (cache(), Fake::new(Ok(false)), about(&actor("a"), "c.s.t"));
+    let flight = cache.ask(&about, || async { Ok(Told { yes: true, keep: false }) }).unwrap();
+    assert_eq!(flight.end(Instant::now() + SECOND).await, Ok(true));
+    assert_eq!(look(&cache, &about, &fake).await, (Ok(false), false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_distrusted_makes_what_was_read_unbelievable() {
+    let (cache, alice) = (cache(), actor("alice").caller);
+    cache.forget(Drops::Caller(alice));
+    assert_eq!(cache.distrusted_at(alice, "m"), None);
+    advance(SECOND).await;
+    cache.distrust(Drops::Caller(alice));
+    assert_eq!(cache.distrusted_at(alice, "m"), Some(Instant::now()));
+    assert_eq!(cache.distrusted_at(actor("bob").caller, "m"), None);
 }
 
 #[tokio::test(start_paused = true)]

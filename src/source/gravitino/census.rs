@@ -13,11 +13,14 @@ use crate::policy::{ObjectType, Privilege, Source, compile};
 use super::Trouble;
 use super::call::{As, Caller, Catalog, Got, Member, Members, Owner};
 use super::metrics::Call;
-use super::snapshot::{Object, Owners, Snapshot};
+use super::snapshot::{ByObject, Object, Owners, Snapshot};
 use super::world::{SEPARATOR, ancestors, folded, grants_of, ignores_case, on};
 
 /// Calls of one reading that may fail for no reason of their own, before the server is taken to be away.
 const MOST_FAILURES: usize = 8;
+
+/// How often a metalake is read that changes meanwhile.
+const ATTEMPTS: u32 = 3;
 
 /// What a reading came to.
 pub(super) struct Read {
@@ -38,7 +41,7 @@ struct Census<'c> {
     roles: HashMap<String, Vec<GrantShape>>,
     catalogs: Option<Vec<Catalog>>,
     owners: Vec<(Object, Owner)>,
-    owners_known: HashSet<Object>,
+    owners_known: ByObject<()>,
     unreadable: Vec<String>,
     failures: Vec<Trouble>,
 }
@@ -50,15 +53,17 @@ struct Census<'c> {
 /// [`Trouble::Rejected`] and [`Trouble::CallerUnauthenticated`]: the server does not let the service credential read it.
 /// All else: it cannot be read now.
 pub(super) async fn read(caller: &Arc<Caller>, metalake: &Arc<str>, at_once: usize) -> Result<Read, Trouble> {
-    let started = Instant::now();
-    let mut census = Census::begin(caller, metalake, at_once).await?;
-    let (users, groups) = census.members().await?;
-    (census.users, census.groups) = (users, groups);
-    census.read_roles().await?;
-    census.read_owners().await?;
-    let (users, groups) = census.members().await?;
-    census.confirm(users, groups);
-    census.finish(started)
+    let mut left = ATTEMPTS;
+    loop {
+        let started = Instant::now();
+        let mut census = Census::begin(caller, metalake, at_once).await?;
+        census.read_members_and_roles().await?;
+        census.read_owners().await?;
+        left -= 1;
+        if census.has_stayed().await? || left == 0 {
+            return census.finish(started);
+        }
+    }
 }
 
 impl<'c> Census<'c> {
@@ -81,10 +86,11 @@ impl<'c> Census<'c> {
             roles: HashMap::new(),
             catalogs: None,
             owners: Vec::new(),
-            owners_known: HashSet::from([(ObjectType::Metalake, metalake.to_string())]),
+            owners_known: ByObject::default(),
             unreadable: Vec::new(),
             failures: Vec::new(),
         };
+        census.owners_known.insert((ObjectType::Metalake, metalake.to_string()), ());
         let catalogs = caller.catalogs(As::Service, metalake).await;
         census.catalogs = census.part(catalogs, "the list of catalogs")?;
         Ok(census)
@@ -121,23 +127,32 @@ impl<'c> Census<'c> {
         Ok(None)
     }
 
-    /// Who holds other roles after the roles were read than before is undecided: what was read of a role may be more than
-    /// it held while the member had it.
-    fn confirm(&mut self, users: Option<Vec<Member>>, groups: Option<Vec<Member>>) {
-        let again = [(&mut self.users, users), (&mut self.groups, groups)];
-        for (before, after) in again {
-            let (Some(members), Some(after)) = (before.as_mut(), after) else {
-                *before = None;
-                continue;
-            };
-            let after: HashMap<&str, BTreeSet<&str>> =
-                after.iter().map(|member| (&*member.name, member.role_names())).collect();
-            for member in members {
-                if after.get(&*member.name).is_none_or(|roles| *roles != member.role_names()) {
-                    member.roles = None;
-                }
-            }
+    async fn read_members_and_roles(&mut self) -> Result<(), Trouble> {
+        (self.users, self.groups) = self.members().await?;
+        self.read_roles().await
+    }
+
+    /// Whether owner and members are still the same. Who holds other roles after the roles were read than before is
+    /// undecided: what was read of a role may be more than it was while the member had it.
+    async fn has_stayed(&mut self) -> Result<bool, Trouble> {
+        let (users, groups) = self.members().await?;
+        let (users, groups) = (unsettle(&mut self.users, users), unsettle(&mut self.groups, groups));
+        let metalake = (ObjectType::Metalake, &*self.metalake);
+        let owner = self.caller.owner_of(As::Service, &self.metalake, metalake).await?;
+        let is_owner = |owner: &Got<Option<Owner>>| match owner {
+            Got::Found(owner) => owner.clone(),
+            Got::Missing | Got::Forbidden => None,
+        };
+        if is_owner(&owner) != is_owner(&self.owner) {
+            // Lists are read by who owns the metalake.
+            (self.users, self.groups, self.catalogs) = (None, None, None);
+            self.unreadable.push("the lists, since the metalake's owner changed meanwhile".to_owned());
+            return Ok(false);
         }
+        if users + groups > 0 {
+            self.unreadable.push(format!("roles of {} users and groups, since they changed meanwhile", users + groups));
+        }
+        Ok(users + groups == 0)
     }
 
     /// A list without details is completed one by one. Who cannot be read is there, with roles that are not known.
@@ -156,7 +171,7 @@ impl<'c> Census<'c> {
                 }
             }
         };
-        let answers = each(self.caller, list.names, self.at_once, ask).await?;
+        let answers = whole(each(self.caller, list.names, self.at_once, ask).await)?;
         let mut members = Vec::with_capacity(answers.len());
         for (name, answer) in answers {
             if matches!(answer, Ok(Got::Missing)) {
@@ -177,7 +192,7 @@ impl<'c> Census<'c> {
             let metalake = Arc::clone(&metalake);
             async move { caller.role(As::Service, &metalake, &name).await }
         };
-        for (name, answer) in each(self.caller, names.into_iter().collect(), self.at_once, ask).await? {
+        for (name, answer) in whole(each(self.caller, names.into_iter().collect(), self.at_once, ask).await)? {
             let Some(role) = self.part(answer, &format!("role {name}"))? else { continue };
             match grants_of(&role, &self.metalake) {
                 Ok(grants) => {
@@ -199,7 +214,7 @@ impl<'c> Census<'c> {
             // A column has no owner of its own, and what lies beside catalogs is not named by lineage.
             let Some(kind) = ObjectType::parse(kind).filter(|kind| is_lineage(*kind)) else { continue };
             let name = folded(&lower_case, kind, name);
-            objects.extend(ancestors(kind, &name));
+            objects.extend(ancestors(kind, &name).map(|(kind, name)| (kind, name.to_owned())));
             objects.insert((kind, name.into_owned()));
         }
         objects.remove(&(ObjectType::Metalake, self.metalake.to_string()));
@@ -208,21 +223,23 @@ impl<'c> Census<'c> {
             let metalake = Arc::clone(&metalake);
             async move { caller.owner_of(As::Service, &metalake, (kind, &name)).await }
         };
-        for (object, answer) in each(self.caller, objects.into_iter().collect(), self.at_once, ask).await? {
-            let answer = match answer {
-                Ok(Got::Missing) => Ok(Got::Found(None)),
-                answer => answer,
-            };
-            match self.part(answer, &format!("owner of {}", on(object.0, &object.1)))? {
-                Some(Some(owner)) => {
-                    self.owners_known.insert(object.clone());
+        // A catalog that hangs costs what hangs on its owners, and nothing else.
+        let Answers { answers, cut } = each(self.caller, objects.into_iter().collect(), self.at_once, ask).await;
+        for (object, answer) in answers {
+            match answer {
+                Ok(Got::Found(Some(owner))) => {
+                    self.owners_known.insert(object.clone(), ());
                     self.owners.push((object, owner));
                 }
-                Some(None) => {
-                    self.owners_known.insert(object);
+                Ok(Got::Found(None) | Got::Missing) => self.owners_known.insert(object, ()),
+                Err(Trouble::CallerUnauthenticated) => return Err(Trouble::CallerUnauthenticated),
+                Ok(Got::Forbidden) | Err(_) => {
+                    self.unreadable.push(format!("owner of {}", on(object.0, &object.1)));
                 }
-                None => {}
             }
+        }
+        if let Some(trouble) = cut {
+            self.unreadable.push(format!("owners of more objects: {trouble}"));
         }
         Ok(())
     }
@@ -232,20 +249,20 @@ impl<'c> Census<'c> {
         let sees_all = |list_was_read: bool, privilege| list_was_read && self.holds_throughout(privilege);
         let all_users = sees_all(self.users.is_some(), Privilege::ManageUsers);
         let all_groups = sees_all(self.groups.is_some(), Privilege::ManageGroups);
-        let all_catalogs = sees_all(self.catalogs.is_some(), Privilege::UseCatalog);
         let mut unreadable = self.unreadable.clone();
-        for (all, what, privilege) in [
-            (all_users, "users", Privilege::ManageUsers),
-            (all_groups, "groups", Privilege::ManageGroups),
-            (all_catalogs, "catalogs", Privilege::UseCatalog),
-        ] {
+        for (all, what, privilege) in
+            [(all_users, "users", Privilege::ManageUsers), (all_groups, "groups", Privilege::ManageGroups)]
+        {
             if !all && !unreadable.contains(&format!("the list of {what}")) {
                 let user = &self.principal;
                 let text = "does not itself own the metalake, and was not given";
                 unreadable.push(format!("all {what}: `{user}` {text} {privilege} on it"));
             }
         }
-        let catalogs = self.catalogs.iter().flatten().map(|catalog| catalog.name.clone()).collect();
+        let catalogs: HashSet<String> = self.catalogs.iter().flatten().map(|catalog| catalog.name.clone()).collect();
+        let unlisted: BTreeSet<String> =
+            self.named_catalogs().filter(|name| !catalogs.contains(*name)).map(str::to_owned).collect();
+        unreadable.extend(unlisted.iter().map(|name| format!("catalog {name}, which a role names")));
         let (users, groups) = (self.with_roles(self.users.as_deref()), self.with_roles(self.groups.as_deref()));
         let lower_case = self.lower_case();
         let shape = self.shape(&lower_case);
@@ -263,10 +280,9 @@ impl<'c> Census<'c> {
             took: read_at.elapsed(),
             users,
             groups,
-            catalogs,
+            unlisted,
             all_users,
             all_groups,
-            all_catalogs,
             owners_known,
             owners: Owners::default(),
             lower_case,
@@ -292,16 +308,24 @@ impl<'c> Census<'c> {
         }
         let metalake = on(ObjectType::Metalake, &self.metalake);
         let own = self.users.iter().flatten().filter(|user| user.name == self.principal);
-        let mut roles = own.flat_map(|user| user.roles.iter().flatten()).map(|role| self.roles.get(role));
-        let (mut allowed, mut denied) = (false, false);
-        let known = roles.all(|grants| {
-            for grant in grants.into_iter().flatten() {
-                allowed |= *grant.on == *metalake && grant.allow.known.contains(privilege);
-                denied |= grant.deny.known.contains(privilege);
-            }
-            grants.is_some()
-        });
-        known && allowed && !denied
+        let own: Vec<_> = own.flat_map(|user| user.roles.iter().flatten()).collect();
+        let allows = |role: &&String| {
+            let mut grants = self.roles.get(*role).into_iter().flatten();
+            grants.any(|grant| *grant.on == *metalake && grant.allow.known.contains(privilege))
+        };
+        // Which groups it is in is not told: none may deny it.
+        let groups = self.groups.iter().flatten().flat_map(|group| group.roles.iter().flatten());
+        let is_free = |role: &String| {
+            self.roles.get(role).is_some_and(|grants| grants.iter().all(|grant| !grant.deny.known.contains(privilege)))
+        };
+        own.iter().any(allows) && own.iter().copied().chain(groups).all(is_free)
+    }
+
+    /// Catalogs in which a role says something.
+    fn named_catalogs(&self) -> impl Iterator<Item = &str> {
+        let named = self.roles.values().flatten().filter_map(|grant| grant.on.split_once(' '));
+        let named = named.filter(|(kind, _)| ObjectType::parse(kind).is_some_and(is_lineage));
+        named.filter_map(|(_, name)| name.split('.').next())
     }
 
     fn lower_case(&self) -> Vec<String> {
@@ -394,13 +418,23 @@ fn is_lineage(kind: ObjectType) -> bool {
     }
 }
 
-/// Asks for each item, some at once.
+/// An item, and what was answered about it.
+type Answered<I, T> = (I, Result<T, Trouble>);
+
+/// What was asked for each item.
+struct Answers<I, T> {
+    answers: Vec<Answered<I, T>>,
+    /// Why not all were asked.
+    cut: Option<Trouble>,
+}
+
+/// Asks for each item, some at once, until too many fail.
 async fn each<I, T, F>(
     caller: &Arc<Caller>,
     items: Vec<I>,
     at_once: usize,
     ask: impl Fn(Arc<Caller>, I) -> F,
-) -> Result<Vec<(I, Result<T, Trouble>)>, Trouble>
+) -> Answers<I, T>
 where
     I: Clone + Send + 'static,
     T: Send + 'static,
@@ -418,13 +452,43 @@ where
             running.spawn(async move { (item, asking.await) });
         }
         match running.join_next().await {
-            Some(Ok((_, Err(trouble @ Trouble::Unavailable(_))))) if failures >= MOST_FAILURES => return Err(trouble),
+            Some(Ok((_, Err(trouble @ Trouble::Unavailable(_))))) if failures >= MOST_FAILURES => {
+                return Answers { answers, cut: Some(trouble) };
+            }
             Some(Ok(answered)) => {
                 failures += usize::from(matches!(answered.1, Err(Trouble::Unavailable(_))));
                 answers.push(answered);
             }
-            Some(Err(_)) => return Err(Trouble::Unavailable("a read of it was cut off".to_owned())),
-            None => return Ok(answers),
+            Some(Err(_)) => {
+                let cut = Some(Trouble::Unavailable("a read of it was cut off".to_owned()));
+                return Answers { answers, cut };
+            }
+            None => return Answers { answers, cut: None },
         }
     }
+}
+
+fn whole<I, T>(answers: Answers<I, T>) -> Result<Vec<Answered<I, T>>, Trouble> {
+    match answers.cut {
+        Some(trouble) => Err(trouble),
+        None => Ok(answers.answers),
+    }
+}
+
+/// Takes the roles of those that hold others after, and tells how many they are.
+fn unsettle(before: &mut Option<Vec<Member>>, after: Option<Vec<Member>>) -> usize {
+    let (Some(members), Some(after)) = (before.as_mut(), after) else {
+        *before = None;
+        return 0;
+    };
+    let after: HashMap<&str, BTreeSet<&str>> =
+        after.iter().map(|member| (&*member.name, member.role_names())).collect();
+    let mut changed = after.len().saturating_sub(members.len());
+    for member in members {
+        if after.get(&*member.name).is_none_or(|roles| *roles != member.role_names()) {
+            member.roles = None;
+            changed += 1;
+        }
+    }
+    changed
 }

@@ -10,7 +10,7 @@ use crate::policy::{ActiveRoles, Identity, ObjectType, Source, compile, sees};
 use super::call::{As, Caller, Got, Owner};
 use super::reading::Asked;
 use super::world::{SEPARATOR, ancestors, grants_of, ignores_case, on};
-use super::{Answer, Trouble};
+use super::{Answer, MOST_LEVELS, Trouble};
 
 /// Roles that are read for one decision. Who manages a metalake's roles sees all of them.
 const MOST_ROLES: usize = 200;
@@ -66,15 +66,18 @@ pub(super) async fn visible(
     asked: &Asked<'_>,
     roles: &ActiveRoles,
 ) -> Result<Answer, Trouble> {
+    let mut levels = vec![(ObjectType::Metalake, asked.metalake)];
+    levels.extend(ancestors(asked.kind, asked.name).take(MOST_LEVELS));
+    if levels.len() > MOST_LEVELS {
+        return Err(undecided("it is nested too deep to ask for all owners above it"));
+    }
+    levels.push((asked.kind, asked.name));
     let mut case = case(caller, who, asked.metalake, roles).await?;
-    let mut levels = vec![(ObjectType::Metalake, asked.metalake.to_owned())];
-    levels.extend(ancestors(asked.kind, asked.name));
-    levels.push((asked.kind, asked.name.to_owned()));
     for (kind, name) in levels {
-        match caller.owner_of(who, asked.metalake, (kind, &name)).await? {
-            Got::Found(owner) => case.note_owner(owner.as_ref(), kind, name),
+        match caller.owner_of(who, asked.metalake, (kind, name)).await? {
+            Got::Found(owner) => case.note_owner(owner.as_ref(), kind, name.to_owned()),
             Got::Missing => {}
-            Got::Forbidden => case.owned.push((kind, name, false)),
+            Got::Forbidden => case.owned.push((kind, name.to_owned(), false)),
         }
     }
     let catalog = asked.name.split('.').next().unwrap_or_default();

@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{self, FuturesUnordered};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,11 +16,9 @@ use crate::config::{GravitinoFallback, Metalakes};
 
 use super::call::As;
 use super::census::{self, Read};
+use super::schedule::Schedule;
 use super::snapshot::Snapshot;
 use super::{Gravitino, Knowledge, Trouble};
-
-/// Pause after a reading that failed.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Pause between two looks whether trials found the server safe.
 const POLL: Duration = Duration::from_millis(50);
@@ -38,8 +35,9 @@ pub(super) struct Snapshots {
 
 /// Something that ended.
 enum Done {
-    Listed(Vec<Arc<str>>),
-    Read(Arc<str>),
+    Listed(Result<Vec<Arc<str>>, Vec<Arc<str>>>),
+    /// With whether it failed in a way that may be over soon.
+    Read(Arc<str>, bool),
 }
 
 type Work<'g> = Pin<Box<dyn Future<Output = Done> + Send + 'g>>;
@@ -71,10 +69,6 @@ impl Snapshots {
         all
     }
 
-    fn has_fault(&self) -> bool {
-        self.unlisted.is_some() || !self.faults.is_empty()
-    }
-
     /// Only these metalakes are there.
     fn list(&mut self, names: &[Arc<str>]) {
         self.unlisted = names.is_empty().then(|| "the service credential sees no metalake".to_owned());
@@ -83,14 +77,11 @@ impl Snapshots {
     }
 
     /// A reading ended. What the server refuses to tell takes the place of what it told before; where it failed, the last
-    /// snapshot stays, and a whole one is not given up for a part before its time.
-    fn note(&mut self, metalake: &Arc<str>, end: Result<(Arc<Snapshot>, Option<String>), &Trouble>, refresh: Duration) {
+    /// snapshot stays.
+    fn note(&mut self, metalake: &Arc<str>, end: Result<(Arc<Snapshot>, Option<String>), &Trouble>) {
         let fault = match end {
             Ok((snapshot, trouble)) => {
-                let last = self.read.get(metalake).filter(|last| trouble.is_some() && !last.is_overdue(refresh));
-                if last.is_none() {
-                    self.read.insert(Arc::clone(metalake), snapshot);
-                }
+                self.read.insert(Arc::clone(metalake), snapshot);
                 trouble
             }
             Err(trouble) => {
@@ -111,52 +102,40 @@ impl Gravitino {
     /// Reads all governed metalakes again and again, until `shutdown`.
     pub(super) async fn keep_reading(&self, shutdown: CancellationToken) {
         let mut work: FuturesUnordered<Work<'_>> = FuturesUnordered::new();
-        let mut listing = false;
-        // Metalakes that are being read, and whether they have to be read again at once.
-        let mut busy: HashMap<Arc<str>, bool> = HashMap::new();
-        let mut next = Instant::now();
+        let mut schedule = Schedule::new(self.config.refresh.0, self.calls(), Instant::now());
         loop {
+            let due = schedule.due();
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = self.outdated.notified() => {
-                    busy.values_mut().for_each(|again| *again = true);
-                    next = Instant::now();
-                }
-                () = tokio::time::sleep_until(next), if !listing => {
-                    next = Instant::now() + if self.known_to_be_safe() { self.config.refresh.0 } else { POLL };
-                    listing = self.known_to_be_safe();
-                    work.extend(listing.then(|| -> Work<'_> { Box::pin(async { Done::Listed(self.list().await) }) }));
-                }
-                Some(done) = work.next(), if !work.is_empty() => {
-                    let names = match done {
-                        Done::Listed(names) => {
-                            listing = false;
-                            names.into_iter().filter(|name| !busy.contains_key(name)).collect()
-                        }
-                        Done::Read(name) if busy.remove(&name) == Some(true) => vec![name],
-                        Done::Read(_) => Vec::new(),
-                    };
-                    let at_once = self.share(busy.len() + names.len());
-                    for name in names {
-                        busy.insert(Arc::clone(&name), false);
-                        work.push(Box::pin(async move {
-                            self.read_one(&name, at_once).await;
-                            Done::Read(name)
-                        }));
-                    }
-                    if self.snapshots.load().has_fault() {
-                        next = next.min(Instant::now() + RETRY);
+                () = self.outdated.notified() => schedule.outdated(Instant::now()),
+                () = at(due) => {
+                    if !self.known_to_be_safe() {
+                        tokio::time::sleep(POLL).await;
+                    } else if schedule.tick(Instant::now()) {
+                        work.push(Box::pin(async { Done::Listed(self.list().await) }));
                     }
                 }
+                Some(done) = work.next(), if !work.is_empty() => match done {
+                    Done::Listed(Ok(names)) => schedule.listed(names, true, Instant::now()),
+                    Done::Listed(Err(names)) => schedule.listed(names, false, Instant::now()),
+                    Done::Read(name, has_failed) => schedule.ended(&name, has_failed, Instant::now()),
+                },
+            }
+            while let Some((name, at_once)) = schedule.begin(self.calls()) {
+                work.push(Box::pin(async move {
+                    let has_failed = self.read_one(&name, at_once).await;
+                    Done::Read(name, has_failed)
+                }));
             }
         }
     }
 
     /// One reading of all governed metalakes.
     pub(super) async fn read_all(&self) {
-        let names = self.list().await;
-        let at_once = self.share(names.len());
-        join_all(names.iter().map(|name| self.read_one(name, at_once))).await;
+        let (Ok(names) | Err(names)) = self.list().await;
+        let at_once = (self.calls() / names.len().max(1)).max(1);
+        let readings = stream::iter(&names).map(|name| self.read_one(name, at_once));
+        readings.buffer_unordered(self.calls()).for_each(|_| std::future::ready(())).await;
     }
 
     /// All that is read is to be read again now, since it may not be true any more.
@@ -164,28 +143,28 @@ impl Gravitino {
         self.outdated.notify_one();
     }
 
-    /// Calls at once for each of that many readings.
-    fn share(&self, readings: usize) -> usize {
-        (self.config.concurrency.div_ceil(2) / readings.max(1)).max(1)
+    /// Calls of all readings together; the other half is for questions.
+    fn calls(&self) -> usize {
+        self.config.concurrency.div_ceil(2)
     }
 
-    /// The governed metalakes; those that were known where they cannot be listed.
-    async fn list(&self) -> Vec<Arc<str>> {
+    /// The governed metalakes; as an error those that were known, where they cannot be listed.
+    async fn list(&self) -> Result<Vec<Arc<str>>, Vec<Arc<str>>> {
         let names: Vec<Arc<str>> = match &self.config.metalakes {
             Metalakes::Named(names) => names.iter().map(|name| name.as_str().into()).collect(),
             Metalakes::All => match self.caller.metalakes(As::Service).await {
                 Ok(names) => names.into_iter().map(Arc::from).collect(),
-                Err(trouble) => return self.unlisted(&trouble),
+                Err(trouble) => return Err(self.unlisted(&trouble)),
             },
         };
         self.change(|snapshots| snapshots.list(&names));
-        names
+        Ok(names)
     }
 
     fn unlisted(&self, trouble: &Trouble) -> Vec<Arc<str>> {
         let text = told(trouble);
         let old = self.change(|snapshots| snapshots.unlisted = Some(text.clone()));
-        if old.unlisted.as_ref() != Some(&text) {
+        if old.unlisted.is_none() {
             tracing::warn!(reason = %text, "the metalakes cannot be listed");
         }
         self.doubted.notify_one();
@@ -193,28 +172,44 @@ impl Gravitino {
         names.into_iter().cloned().collect()
     }
 
-    async fn read_one(&self, metalake: &Arc<str>, at_once: usize) {
+    /// Reads one. True if it failed in a way that may be over soon.
+    async fn read_one(&self, metalake: &Arc<str>, at_once: usize) -> bool {
         if !self.known_to_be_safe() {
-            return;
+            return true;
         }
         let end = match self.too_old() {
             Some(reason) => Err(Trouble::Rejected(reason)),
             None => census::read(&self.caller, metalake, at_once).await,
         };
+        let has_failed = match &end {
+            Ok(read) => read.trouble.is_some(),
+            Err(trouble) => !is_refusal(trouble),
+        };
         let end = end.map(|Read { snapshot, trouble }| (Arc::new(snapshot), trouble.as_ref().map(told)));
         self.metrics.snapshot(matches!(end, Ok((_, None))));
-        let old = self.change(|snapshots| snapshots.note(metalake, end.as_ref().cloned(), self.config.refresh.0));
+        let old = self.change(|snapshots| snapshots.note(metalake, end.as_ref().cloned()));
         let new = self.snapshots.load();
         self.metrics.unreadable(new.unreadable().len());
-        let Some(fault) = new.faults.get(metalake) else { return };
-        // It may have been started anew, with other settings.
-        self.doubted.notify_one();
-        if old.faults.get(metalake) != Some(fault) {
-            let rest = match self.config.fallback {
-                GravitinoFallback::Probe => "what is not known is asked with the callers' credentials",
-                GravitinoFallback::Refuse => "what is not known is refused with 503",
-            };
-            tracing::warn!(reason = %fault, "a snapshot could not be read; {rest}");
+        self.announce(metalake, old.faults.get(metalake), new.faults.get(metalake));
+        has_failed
+    }
+
+    /// Tells when readings of a metalake begin to fail, and when that is over.
+    fn announce(&self, metalake: &str, before: Option<&String>, now: Option<&String>) {
+        if now.is_some() {
+            // It may have been started anew, with other settings.
+            self.doubted.notify_one();
+        }
+        match (before, now) {
+            (None, Some(fault)) => {
+                let rest = match self.config.fallback {
+                    GravitinoFallback::Probe => "what is not known is asked with the callers' credentials",
+                    GravitinoFallback::Refuse => "what is not known is refused with 503",
+                };
+                tracing::warn!(reason = %fault, "a snapshot could not be read, or not whole; {rest}");
+            }
+            (Some(_), None) => tracing::info!(%metalake, "the snapshot is read again"),
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 
@@ -252,5 +247,12 @@ fn told(trouble: &Trouble) -> String {
     match trouble {
         Trouble::CallerUnauthenticated => "the server does not accept the gate's `credential`: 401".to_owned(),
         Trouble::Unavailable(text) | Trouble::Undecided(text) | Trouble::Rejected(text) => text.clone(),
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

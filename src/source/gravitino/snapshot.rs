@@ -3,7 +3,7 @@
 //! What is not known is never taken for not there. A caller with a role or group that could not be read, an object whose
 //! owner was not, or a catalog that may be one which ignores letter case, is undecided where that could change the answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,22 +36,29 @@ pub struct Snapshot {
     pub(super) users: HashMap<String, Option<Vec<String>>>,
     /// The same of groups.
     pub(super) groups: HashMap<String, Option<Vec<String>>>,
-    pub(super) catalogs: HashSet<String>,
-    /// Whether those are all users, all groups and all catalogs.
+    /// Catalogs that a role names and the list does not: hidden from the service user, or made while it was read.
+    pub(super) unlisted: BTreeSet<String>,
+    /// Whether those are all users, and all groups.
     pub(super) all_users: bool,
     pub(super) all_groups: bool,
-    pub(super) all_catalogs: bool,
     /// Objects of which the world says who owns them, or that nobody does.
-    pub(super) owners_known: HashSet<Object>,
+    pub(super) owners_known: ByObject<()>,
     pub(super) owners: Owners,
     pub(super) lower_case: Vec<String>,
     pub(super) unreadable: Vec<String>,
 }
 
+/// Something about objects.
+#[derive(Debug)]
+pub(super) struct ByObject<T> {
+    kinds: HashMap<ObjectType, HashMap<String, T>>,
+    count: usize,
+}
+
 /// Owners of objects that no role names, read when a decision hung on them. They live as long as their snapshot, so that
 /// none is older than it seems.
 #[derive(Debug, Default)]
-pub(super) struct Owners(Mutex<HashMap<Object, Option<Owner>>>);
+pub(super) struct Owners(Mutex<ByObject<Option<Owner>>>);
 
 /// A snapshot as one caller sees it.
 #[derive(Debug)]
@@ -141,11 +148,6 @@ impl Snapshot {
         }
         Some(held)
     }
-
-    /// Whether it is known how names in that catalog are compared.
-    fn knows_case_in(&self, catalog: &str) -> bool {
-        self.all_catalogs || self.catalogs.contains(catalog)
-    }
 }
 
 impl View {
@@ -176,7 +178,8 @@ impl View {
     fn visible(&self, member: &Member, kind: ObjectType, name: &str) -> Weighed {
         let snapshot = &*self.snapshot;
         let catalog = name.split('.').next().unwrap_or_default();
-        if kind.levels() > 1 && !snapshot.knows_case_in(catalog) {
+        // How its names are compared is not known, and a role may deny one in another spelling.
+        if snapshot.unlisted.contains(catalog) && kind.levels() > 1 {
             return Weighed::Open;
         }
         let name = &*folded(&snapshot.lower_case, kind, name);
@@ -187,35 +190,39 @@ impl View {
             Err(_) => return Weighed::Open,
         }
         // From the top: what is hidden hides all below it, whoever owns that. Of nested schemas the innermost counts.
-        let mut levels = vec![(ObjectType::Metalake, snapshot.metalake.to_string())];
-        levels.extend(ancestors(kind, name));
-        let innermost = levels.len() - 1;
-        levels.push((kind, name.to_owned()));
-        let last = levels.len() - 1;
-        let mut owned = Vec::new();
-        for (at, object) in levels.into_iter().enumerate() {
-            match self.owns(member, &object) {
-                Some(true) => owned.push(object.clone()),
+        let mut levels = ancestors(kind, name).peekable();
+        let mut owned: Vec<(ObjectType, &str)> = Vec::new();
+        while let Some(level) = levels.next() {
+            match self.owns(member, level) {
+                Some(true) => owned.push(level),
                 Some(false) => {}
-                None => return Weighed::Owner(object),
+                None => return Weighed::Owner((level.0, level.1.to_owned())),
             }
-            let closes = object.0 == ObjectType::Catalog || at == innermost && at > 0;
-            if closes && at < last && !sees(member, &owned, &object) {
+            let closes = level.0 == ObjectType::Catalog || levels.peek().is_none();
+            if closes && !sees(member, &owned, level) {
                 return Weighed::Decided(Answer::No);
             }
-            if at == last {
-                return Weighed::Decided(if sees(member, &owned, &object) { Answer::Yes } else { Answer::No });
-            }
         }
-        Weighed::Open
+        // Who owns a level above may see it whoever owns the object.
+        let object = (kind, name);
+        if !owned.is_empty() && sees(member, &owned, object) {
+            return Weighed::Decided(Answer::Yes);
+        }
+        match self.owns(member, object) {
+            Some(true) => owned.push(object),
+            Some(false) => {}
+            None => return Weighed::Owner((kind, name.to_owned())),
+        }
+        Weighed::Decided(if sees(member, &owned, object) { Answer::Yes } else { Answer::No })
     }
 
     /// Whether the caller is the owner by what was read besides the world; nothing where the owner is not known.
-    fn owns(&self, member: &Member, object: &Object) -> Option<bool> {
-        if self.snapshot.owners_known.contains(object) {
+    fn owns(&self, member: &Member, (kind, name): (ObjectType, &str)) -> Option<bool> {
+        if self.snapshot.owners_known.get(kind, name).is_some() {
             return Some(false);
         }
-        self.snapshot.owners.with(object, |owner| owner.is_some_and(|owner| member.is(owner)))
+        let owners = self.snapshot.owners.0.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.get(kind, name).map(|owner| owner.as_ref().is_some_and(|owner| member.is(owner)))
     }
 }
 
@@ -228,11 +235,11 @@ impl Member {
     }
 }
 
-fn sees(member: &Member, owned: &[Object], (kind, name): &Object) -> bool {
+fn sees(member: &Member, owned: &[(ObjectType, &str)], (kind, name): (ObjectType, &str)) -> bool {
     if owned.is_empty() {
-        return member.viewer.sees(*kind, name).unwrap_or(false);
+        return member.viewer.sees(kind, name).unwrap_or(false);
     }
-    member.viewer.owning(owned).sees(*kind, name).unwrap_or(false)
+    member.viewer.owning(owned).sees(kind, name).unwrap_or(false)
 }
 
 fn holds(held: &[&Vec<String>], roles: &ActiveRoles) -> Answer {
@@ -245,16 +252,28 @@ fn holds(held: &[&Vec<String>], roles: &ActiveRoles) -> Answer {
 }
 
 impl Owners {
-    fn with<T>(&self, object: &Object, read: impl FnOnce(Option<&Owner>) -> T) -> Option<T> {
-        let owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.get(object).map(|owner| read(owner.as_ref()))
-    }
-
     pub(super) fn put(&self, object: Object, owner: Option<Owner>) {
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if owners.len() >= MOST_OWNERS {
-            owners.clear();
+        if owners.count >= MOST_OWNERS {
+            *owners = ByObject::default();
         }
         owners.insert(object, owner);
+    }
+}
+
+impl<T> Default for ByObject<T> {
+    fn default() -> Self {
+        Self { kinds: HashMap::new(), count: 0 }
+    }
+}
+
+impl<T> ByObject<T> {
+    pub(super) fn get(&self, kind: ObjectType, name: &str) -> Option<&T> {
+        self.kinds.get(&kind)?.get(name)
+    }
+
+    pub(super) fn insert(&mut self, (kind, name): Object, value: T) {
+        let is_new = self.kinds.entry(kind).or_default().insert(name, value).is_none();
+        self.count += usize::from(is_new);
     }
 }

@@ -60,18 +60,15 @@ fn is_name(kind: ObjectType, name: &str) -> bool {
 }
 
 /// The objects above one, catalog first, the metalake left out: nested schemas each (facts: gravitino 1.2).
-pub(super) fn ancestors(kind: ObjectType, name: &str) -> Vec<(ObjectType, String)> {
-    if kind.levels() == 1 {
-        return Vec::new();
-    }
+pub(super) fn ancestors(kind: ObjectType, name: &str) -> impl Iterator<Item = (ObjectType, &str)> {
     let mut levels = name.splitn(3, '.');
     let (catalog, schema) = (levels.next().unwrap_or_default(), levels.next().unwrap_or_default());
-    let mut above = vec![(ObjectType::Catalog, catalog.to_owned())];
+    let start = catalog.len() + 1;
     let inner = schema.match_indices(SEPARATOR).map(|(at, _)| at).filter(|at| *at > 0);
     let whole = (kind != ObjectType::Schema).then_some(schema.len());
-    let schemas = inner.chain(whole).filter_map(|end| schema.get(..end));
-    above.extend(schemas.map(|schema| (ObjectType::Schema, format!("{catalog}.{schema}"))));
-    above
+    let schemas = inner.chain(whole).filter_map(move |end| Some((ObjectType::Schema, name.get(..start + end)?)));
+    let has_levels = kind.levels() > 1;
+    std::iter::once((ObjectType::Catalog, catalog)).chain(schemas).filter(move |_| has_levels)
 }
 
 /// Whether schemas and tables of a catalog are named without regard to letter case (facts: gravitino 2.3).
@@ -99,7 +96,7 @@ mod tests {
 
     #[test]
     fn ancestors_are_named_from_the_catalog_down() {
-        let names = |kind, name| ancestors(kind, name).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+        let names = |kind, name| ancestors(kind, name).map(|(_, name)| name).collect::<Vec<_>>();
         assert_eq!(names(ObjectType::Table, "c.A:B.t"), ["c", "c.A", "c.A:B"]);
         assert_eq!(names(ObjectType::Schema, "c.A:B"), ["c", "c.A"]);
         assert_eq!(names(ObjectType::Schema, "c.s"), ["c"]);

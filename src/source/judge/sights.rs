@@ -1,28 +1,29 @@
 //! What snapshots say to one event's caller. Each metalake is looked up once, so that an event is judged by one reading of
 //! it, and a dataset costs no more than its own question.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::super::cache::{Cache, CallerId};
 use super::super::gravitino::{Answer, Gravitino, View};
 use super::Ask;
-use crate::policy::Inquiry;
+use crate::auth::Caller;
+use crate::policy::{ActiveRoles, Identity, Inquiry};
 
 /// Snapshots as one caller sees them.
 pub(super) struct Sights<'a> {
     gravitino: &'a Gravitino,
     cache: &'a Cache,
     ask: &'a Ask<'a>,
-    seen: Mutex<Vec<Sight>>,
+    seen: Mutex<HashMap<Box<str>, Sight>>,
     stale: AtomicBool,
 }
 
-/// One metalake.
-struct Sight {
-    metalake: Box<str>,
+/// One metalake as one caller sees it.
+pub(super) struct Sight {
     /// Nothing without a snapshot, with one that is too old, or if something was forgotten since it was read.
-    view: Option<Arc<View>>,
+    view: Option<View>,
     /// Whether it should have been read anew, so that the server is asked first.
     overdue: bool,
 }
@@ -32,15 +33,13 @@ impl<'a> Sights<'a> {
         Self { gravitino, cache, ask, seen: Mutex::default(), stale: AtomicBool::new(false) }
     }
 
-    /// What a snapshot says, where it decides and is as new as it should be.
+    /// What a snapshot says, where it decides and is as new as it should be. What cannot be asked about is not seen.
     pub(super) fn read(&self, inquiry: &Inquiry<'_>) -> Option<bool> {
-        let answer = self.with(inquiry.metalake, |sight| sight.usable()?.answer(&inquiry.about))?;
-        Some(answer == Answer::Yes)
-    }
-
-    /// The snapshot of a metalake, under the same conditions.
-    pub(super) fn view(&self, metalake: &str) -> Option<Arc<View>> {
-        self.with(metalake, |sight| sight.usable().cloned())
+        let read = self.with(inquiry.metalake, |sight| sight.usable()?.answer(&inquiry.about));
+        match read {
+            Some(answer) => Some(answer == Answer::Yes),
+            None => (!Gravitino::can_ask(inquiry.metalake, &inquiry.about)).then_some(false),
+        }
     }
 
     /// Whether an overdue snapshot allows it, now that the server failed. Counted as one that serves.
@@ -61,29 +60,33 @@ impl<'a> Sights<'a> {
 
     fn with<T>(&self, metalake: &str, read: impl FnOnce(&Sight) -> Option<T>) -> Option<T> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = seen.iter().position(|sight| *sight.metalake == *metalake);
-        let at = at.unwrap_or_else(|| {
-            seen.push(self.look(metalake));
-            seen.len() - 1
-        });
-        seen.get(at).and_then(read)
-    }
-
-    fn look(&self, metalake: &str) -> Sight {
-        let caller = CallerId::new(&self.ask.caller.issuer, &self.ask.caller.subject);
-        let forgotten = self.cache.forgotten_at(caller, metalake);
-        let snapshot = self.gravitino.snapshot(metalake).filter(|snapshot| {
-            let read_at = snapshot.read_at();
-            read_at.elapsed() < self.cache.settings().stale_if_error && forgotten.is_none_or(|at| read_at > at)
-        });
-        let overdue = snapshot.as_ref().is_some_and(|snapshot| self.gravitino.is_overdue(snapshot));
-        let view = snapshot.map(|snapshot| Arc::new(snapshot.view(&self.ask.identity(), self.ask.roles)));
-        Sight { metalake: metalake.into(), view, overdue }
+        if let Some(sight) = seen.get(metalake) {
+            return read(sight);
+        }
+        let sight = Sight::of(self.gravitino, self.cache, (self.ask.caller, self.ask.roles), metalake);
+        read(seen.entry(metalake.into()).or_insert(sight))
     }
 }
 
 impl Sight {
-    fn usable(&self) -> Option<&Arc<View>> {
+    pub(super) fn of(
+        gravitino: &Gravitino,
+        cache: &Cache,
+        (caller, roles): (&Caller, &ActiveRoles),
+        metalake: &str,
+    ) -> Self {
+        let distrusted = cache.distrusted_at(CallerId::new(&caller.issuer, &caller.subject), metalake);
+        let snapshot = gravitino.snapshot(metalake).filter(|snapshot| {
+            let read_at = snapshot.read_at();
+            read_at.elapsed() < cache.settings().stale_if_error && distrusted.is_none_or(|at| read_at > at)
+        });
+        let overdue = snapshot.as_ref().is_some_and(|snapshot| gravitino.is_overdue(snapshot));
+        let who = Identity { subject: &caller.subject, groups: &caller.groups };
+        Self { view: snapshot.map(|snapshot| snapshot.view(&who, roles)), overdue }
+    }
+
+    /// The snapshot, unless the server is to be asked first.
+    pub(super) fn usable(&self) -> Option<&View> {
         self.view.as_ref().filter(|_| !self.overdue)
     }
 }

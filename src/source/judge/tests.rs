@@ -161,7 +161,7 @@ impl Bench {
         &self,
         caller: &Caller,
         question: Question,
-    ) -> impl Future<Output = Result<bool, Failure>> + Send + use<> {
+    ) -> impl Future<Output = Result<Told, Failure>> + Send + use<> {
         self.asked.lock().unwrap().push(question.clone());
         let mut trouble = self.trouble.lock().unwrap().clone();
         if self.fails_for.lock().unwrap().is_some_and(|name| word(&question).ends_with(name)) {
@@ -174,12 +174,13 @@ impl Bench {
             }
             let who = Identity { subject: &caller.subject, groups: &caller.groups };
             let sees = |metalake, target| policy::sees(&server, &who, &roles, metalake, target).unwrap();
-            match (trouble, question) {
-                (Some(trouble), _) => Err(trouble),
-                (None, Question::Member { metalake }) => Ok(sees(&metalake, (ObjectType::Metalake, &metalake))),
-                (None, Question::RolesHeld { metalake }) => Ok(policy::holds_roles(&server, &who, &roles, &metalake)),
-                (None, Question::Visible { metalake, kind, name }) => Ok(sees(&metalake, (kind, &name))),
-            }
+            let yes = match (trouble, question) {
+                (Some(trouble), _) => return Err(trouble),
+                (None, Question::Member { metalake }) => sees(&metalake, (ObjectType::Metalake, &metalake)),
+                (None, Question::RolesHeld { metalake }) => policy::holds_roles(&server, &who, &roles, &metalake),
+                (None, Question::Visible { metalake, kind, name }) => sees(&metalake, (kind, &name)),
+            };
+            Ok(Told { yes, keep: true })
         }
     }
 }

@@ -130,7 +130,7 @@ impl Recorded {
             return forbidden();
         }
         if name == SERVICE {
-            let manages = ["manage_users", "manage_groups", "manage_grants", "use_catalog"]
+            let manages = ["manage_users", "manage_groups", "manage_grants"]
                 .map(|name| json!({ "name": name, "condition": "allow" }));
             let objects = json!([{ "type": "metalake", "fullName": self.metalake(), "privileges": manages }]);
             return (

@@ -247,6 +247,11 @@ impl Gravitino {
         }
     }
 
+    /// Whether it is read, and not only asked.
+    pub fn is_read(&self) -> bool {
+        self.config.mode == GravitinoMode::Snapshot
+    }
+
     /// The metalake as it was read last, in `snapshot` mode.
     pub fn snapshot(&self, metalake: &str) -> Option<Arc<Snapshot>> {
         self.snapshots.load().get(metalake)

@@ -59,6 +59,9 @@ impl<'a> Sights<'a> {
     }
 
     fn with<T>(&self, metalake: &str, read: impl FnOnce(&Sight) -> Option<T>) -> Option<T> {
+        if !self.gravitino.is_read() {
+            return None;
+        }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sight) = seen.get(metalake) {
             return read(sight);

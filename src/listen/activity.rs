@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The requests of one connection.
-#[derive(Debug)]
+/// The requests of one connection. A clone is about the same ones.
+#[derive(Debug, Clone)]
 pub(super) struct Activity(Arc<Shared>);
 
 /// One request in flight, until it is dropped.

@@ -16,16 +16,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::streams::{Streams, Together};
 
-use super::activity::Activity;
+use super::activity::{Activity, InFlight};
 use super::body::{Body, Linger, Reply, Rest};
 use super::drain::Drain;
 use super::head::{Violation, is_host, is_target_byte};
-use super::metrics::{ListenerMetrics, Timeout};
+use super::metrics::{ListenerMetrics, Open, Timeout};
 use super::peer::{Peer, Protocol};
 use super::wire::{Bounds, Guarded, Turn};
 use super::{Transport, refusal};
@@ -64,6 +65,15 @@ struct Outgoing {
     body: Reply,
     rest: Arc<Rest>,
     turn: Option<Arc<Turn>>,
+    stream: Option<Stream>,
+}
+
+/// An HTTP/2 stream. It is at work until its answer begins, and whenever the answer waits for its next part; while the client
+/// has to take a part it is idle.
+struct Stream {
+    activity: Activity,
+    at_work: Option<InFlight>,
+    _open: Open,
 }
 
 /// Serves HTTP/1.1 until the client, a bound or the end of the process closes the connection.
@@ -104,13 +114,15 @@ where
     let (drain, metrics) = (server.drain.clone(), server.metrics.clone());
     let server = Arc::new(server);
     let service = service_fn(|request| {
-        let (server, in_flight, peer) = (Arc::clone(&server), activity.begin(), peer.clone());
-        let at_work = (in_flight, server.metrics.stream());
+        let (server, peer) = (Arc::clone(&server), peer.clone());
+        let stream =
+            Stream { activity: activity.clone(), at_work: Some(activity.begin()), _open: server.metrics.stream() };
         let work = tokio::spawn(async move { exchange(&server, request, peer, None).await });
         let work = AbortOnDropHandle::new(work);
         async move {
-            let _at_work = at_work;
-            work.await
+            let mut response = work.await?;
+            response.body_mut().stream = Some(stream);
+            Ok::<_, JoinError>(response)
         }
     });
     let streams = Streams::default();
@@ -221,7 +233,7 @@ where
     if http1 && (unfinished || server.drain.is_draining()) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response.map(|body| Outgoing { body, rest, turn })
+    response.map(|body| Outgoing { body, rest, turn, stream: None })
 }
 
 /// Runs the handler; a panic in it becomes a 500.
@@ -312,8 +324,18 @@ impl http_body::Body for Outgoing {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        if let Some(stream) = &mut this.stream {
+            match frame {
+                Poll::Ready(_) => stream.at_work = None,
+                Poll::Pending => {
+                    stream.at_work.get_or_insert_with(|| stream.activity.begin());
+                }
+            }
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -2,6 +2,8 @@ use std::sync::{Arc, Mutex};
 use std::task::ready;
 use std::time::Duration;
 
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::time::Instant;
 
@@ -226,6 +228,31 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     assert_eq!(seen, [HEADERS, GOAWAY]);
     assert_eq!(start.elapsed().as_secs(), 110);
     assert_eq!(bench.count("listen_timeouts_total", "idle"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_streams_is_not_idle_while_it_waits_for_its_next_part() {
+    let bench = Arc::new(Bench::new(r#""http2": {"idle_timeout": "100s", "ping_timeout": "10s"}"#));
+    let (near, far) = duplex(1 << 20);
+    let server = bench.server(|_, _| async {
+        let parts = stream::unfold(0, |sent| async move {
+            tokio::time::sleep(Duration::from_secs(250)).await;
+            (sent < 3).then(|| (Ok(Frame::data(Bytes::from_static(b"x"))), sent + 1))
+        });
+        Response::new(Reply::Stream(StreamBody::new(parts).boxed_unsync()))
+    });
+    tokio::spawn(serve_http2(Box::new(far), peer(Protocol::Http2), server));
+    let mut raw = Raw(near);
+    raw.hello().await;
+    raw.headers(1, END_STREAM, GET).await;
+    let (mut bytes, mut is_ended) = (0, false);
+    while !is_ended {
+        let seen = raw.next_answering().await.expect("the whole answer");
+        bytes += if seen.kind == DATA { seen.payload.len() } else { 0 };
+        is_ended = seen.stream == 1 && seen.flags & END_STREAM != 0;
+    }
+    assert_eq!(bytes, 3);
+    assert_eq!(bench.count("listen_timeouts_total", "idle"), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use rustls::{AlertDescription, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 /// Why there is no connection.
@@ -40,6 +41,7 @@ pub(super) enum ConnectError {
 pub(super) struct Connector {
     inner: HttpsConnector<HttpConnector<Resolver>>,
     timeout: Duration,
+    patience: Duration,
 }
 
 /// One connection.
@@ -47,10 +49,16 @@ pub(super) struct Connector {
 /// A failed write is not reported: a backend that refuses an event early answers, and then closes with the rest of the
 /// body unread, and hyper would see the failed write before it read that answer (facts: backends 2.4, last row). After a
 /// failed write nothing is written any more, and the next read ends with the answer or with the connection's error.
+///
+/// A backend that takes nothing for too long breaks it too: hyper ends a connection only once all is written, long after the
+/// exchange was given up, so that a backend that stands still would keep each body in memory.
 pub(super) struct Wire {
     io: TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>,
     progress: Progress,
     answered: bool,
+    patience: Duration,
+    /// While the backend takes nothing.
+    stall: Option<Pin<Box<Sleep>>>,
 }
 
 /// What is known of a connection's current exchange.
@@ -73,8 +81,9 @@ pub(super) enum Resolver {
 pub(super) struct ResolveError(#[source] io::Error);
 
 impl Connector {
-    pub(super) fn new(tls: Arc<ClientConfig>, timeout: Duration) -> Self {
-        Self::with(Resolver::System(GaiResolver::new()), tls, timeout)
+    /// `timeout` is for a connection to be made; a backend that takes nothing for `patience` breaks it.
+    pub(super) fn new(tls: Arc<ClientConfig>, timeout: Duration, patience: Duration) -> Self {
+        Self { patience, ..Self::with(Resolver::System(GaiResolver::new()), tls, timeout) }
     }
 
     /// hyper-util tries the addresses one after the other, each for its part of the time.
@@ -83,7 +92,7 @@ impl Connector {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(timeout));
-        Self { inner: HttpsConnector::from((tcp, tls)), timeout }
+        Self { inner: HttpsConnector::from((tcp, tls)), timeout, patience: timeout }
     }
 }
 
@@ -98,9 +107,10 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connecting = tokio::time::timeout(self.timeout, self.inner.call(uri));
+        let patience = self.patience;
         Box::pin(async move {
             let io = connecting.await.map_err(|_| ConnectError::Connect)?.map_err(|error| ConnectError::of(&*error))?;
-            Ok(TokioIo::new(Wire { io: TokioIo::new(io), progress: Progress::default(), answered: false }))
+            Ok(TokioIo::new(Wire::new(TokioIo::new(io), patience)))
         })
     }
 }
@@ -203,6 +213,19 @@ impl Progress {
 }
 
 impl Wire {
+    fn new(io: TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>, patience: Duration) -> Self {
+        Self { io, progress: Progress::default(), answered: false, patience, stall: None }
+    }
+
+    /// The backend takes nothing now: an error if that lasts too long.
+    fn wait<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let patience = self.patience;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(stall.as_mut().poll(cx));
+        self.progress.broken.store(true, Ordering::Release);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
     /// Counts what was written, and turns a failed write into one that seems to have worked.
     fn note(&mut self, written: io::Result<usize>, offered: usize) -> io::Result<usize> {
         let Ok(count) = written else {
@@ -231,7 +254,8 @@ impl AsyncWrite for Wire {
         if self.progress.is_broken() {
             return Poll::Ready(Ok(buf.len()));
         }
-        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf));
+        let Poll::Ready(written) = Pin::new(&mut self.io).poll_write(cx, buf) else { return self.wait(cx) };
+        self.stall = None;
         Poll::Ready(self.note(written, buf.len()))
     }
 
@@ -244,7 +268,8 @@ impl AsyncWrite for Wire {
         if self.progress.is_broken() {
             return Poll::Ready(Ok(offered));
         }
-        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs));
+        let Poll::Ready(written) = Pin::new(&mut self.io).poll_write_vectored(cx, bufs) else { return self.wait(cx) };
+        self.stall = None;
         Poll::Ready(self.note(written, offered))
     }
 
@@ -253,14 +278,26 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.progress.is_broken() && ready!(Pin::new(&mut self.io).poll_flush(cx)).is_err() {
+        if self.progress.is_broken() {
+            return Poll::Ready(Ok(()));
+        }
+        let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx) else { return self.wait(cx) };
+        self.stall = None;
+        if flushed.is_err() {
             self.progress.broken.store(true, Ordering::Release);
         }
         Poll::Ready(Ok(()))
     }
 
+    /// Nothing can be said any more over a broken connection: it is closed when it is dropped.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        if self.progress.is_broken() {
+            return Poll::Ready(Ok(()));
+        }
+        match Pin::new(&mut self.io).poll_shutdown(cx) {
+            Poll::Ready(end) => Poll::Ready(end),
+            Poll::Pending => self.wait(cx),
+        }
     }
 }
 
@@ -292,6 +329,19 @@ mod tests {
         assert_eq!(connector.call(uri).await.err(), Some(ConnectError::Connect));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_takes_nothing_is_given_up() {
+        let (listener, port) = fake::listen().await;
+        let ours = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let _theirs = listener.accept().await.unwrap();
+        let io = TokioIo::new(MaybeHttpsStream::Http(TokioIo::new(ours)));
+        let mut wire = Wire::new(io, Duration::from_secs(4));
+        let error = wire.write_all(&vec![0; 64 << 20]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        wire.flush().await.unwrap();
+        wire.shutdown().await.unwrap();
+    }
+
     #[tokio::test]
     async fn an_answer_can_be_read_after_a_write_failed() {
         let (listener, port) = fake::listen().await;
@@ -301,7 +351,7 @@ mod tests {
         fake::reset(theirs);
 
         let io = TokioIo::new(MaybeHttpsStream::Http(TokioIo::new(ours)));
-        let mut wire = Wire { io, progress: Progress::default(), answered: false };
+        let mut wire = Wire::new(io, Duration::from_secs(4));
         let progress = wire.progress.clone();
         wire.write_all(b"the rest of the event").await.unwrap();
         wire.flush().await.unwrap();

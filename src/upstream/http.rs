@@ -407,7 +407,7 @@ fn client(
     secure: bool,
 ) -> Result<Client<Connector, Full<Bytes>>, Error> {
     let tls = if secure { tls::client_config(config, material)? } else { tls::unused()? };
-    let connector = Connector::new(Arc::new(tls), config.connect_timeout.0);
+    let connector = Connector::new(Arc::new(tls), config.connect_timeout.0, config.timeout.0);
     let idle: Duration = config.idle_timeout.0;
     Ok(Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())

@@ -56,7 +56,7 @@ impl Relay {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(settings.idle_timeout.0)
             .pool_max_idle_per_host(settings.idle_connections)
-            .build(Connector::new(Arc::new(tls), settings.connect_timeout.0));
+            .build(Connector::new(Arc::new(tls), settings.connect_timeout.0, settings.timeout.0));
         let prefix = endpoint.uri.path().strip_suffix("/api/lineage").unwrap_or_default().to_owned();
         Ok(Self { client, base: endpoint.uri, prefix })
     }

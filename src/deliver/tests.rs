@@ -373,8 +373,7 @@ async fn failures_of_a_backend_whose_health_check_passes_open_nothing() {
 
 #[tokio::test]
 async fn failures_for_several_callers_of_a_backend_whose_health_check_fails_open_it() {
-    let (listener, port) = fake::listen().await;
-    drop(listener);
+    let (_held, port) = fake::closed_port();
     let json = json!({ "name": "u", "kind": "openlineage", "url": format!("http://127.0.0.1:{port}") });
     let bench = Bench::over(tempfile::tempdir().unwrap(), json);
     for number in 0..5 {

@@ -317,16 +317,16 @@ mod tests {
     #[tokio::test]
     async fn the_next_address_of_a_name_is_tried_where_one_does_not_connect() {
         let (listener, port) = fake::listen().await;
-        let addresses =
-            ["127.0.0.2", "127.0.0.3", "127.0.0.1"].map(|ip| (ip.parse::<std::net::IpAddr>().unwrap(), port));
-        let resolver = Resolver::Fixed(addresses.map(std::net::SocketAddr::from).to_vec());
-        let tls = Arc::new(crate::upstream::tls::unused().unwrap());
-        let mut connector = Connector::with(resolver, tls, Duration::from_secs(5));
-        let uri: Uri = format!("http://two.example.com:{port}/").parse().unwrap();
-        assert!(connector.call(uri.clone()).await.is_ok());
+        let (_held, closed) = fake::closed_port();
+        let connect = async |ips: &[[u8; 4]], port| {
+            let addresses = ips.iter().map(|ip| std::net::SocketAddr::from((*ip, port))).collect();
+            let tls = Arc::new(crate::upstream::tls::unused().unwrap());
+            let mut connector = Connector::with(Resolver::Fixed(addresses), tls, Duration::from_secs(5));
+            connector.call(format!("http://two.example.com:{port}/").parse().unwrap()).await
+        };
+        assert!(connect(&[[127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 1]], port).await.is_ok());
         listener.accept().await.unwrap();
-        drop(listener);
-        assert_eq!(connector.call(uri).await.err(), Some(ConnectError::Connect));
+        assert_eq!(connect(&[[127, 0, 0, 1]], closed).await.err(), Some(ConnectError::Connect));
     }
 
     #[tokio::test(start_paused = true)]

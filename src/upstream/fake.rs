@@ -12,6 +12,14 @@ use crate::auth::Caller;
 use super::Delivery;
 use super::raw::Raw;
 
+/// A port that refuses connections, and what keeps others from taking it.
+pub(crate) fn closed_port() -> (socket2::Socket, u16) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let port = socket.local_addr().unwrap().as_socket().unwrap().port();
+    (socket, port)
+}
+
 /// A caller with nothing but a name and groups.
 pub(crate) fn caller(subject: &str, groups: &[&str]) -> Caller {
     Caller {

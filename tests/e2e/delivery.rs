@@ -97,9 +97,10 @@ async fn answers_of_the_backend_are_translated_and_nothing_inside_it_leaks() {
 
 #[tokio::test]
 async fn a_backend_that_is_not_there_is_a_503_that_a_resend_cures() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Bound and never listening: it refuses, and no other test can take the port.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap().as_socket().unwrap());
     let gate = Setup::new().upstream(&format!("{{ name: b, kind: openlineage, url: \"{url}\" }}")).start().await;
     let reply = gate.event("alice", "/api/v1/lineage", run(&[], &[])).await;
     assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (503, Some("1")));

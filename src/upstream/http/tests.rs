@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::answer::Durability;
 use crate::upstream::Upstream;
-use crate::upstream::fake::{answer, delivery, listen, read_head, read_request, reset};
+use crate::upstream::fake::{answer, closed_port, delivery, listen, read_head, read_request, reset};
 
 use super::*;
 
@@ -155,8 +155,7 @@ async fn a_name_that_does_not_resolve_and_a_closed_port_are_not_delivered() {
     let unknown = format!("http://{}.example:80", "a".repeat(64));
     let upstream = upstream("openlineage", &unknown, serde_json::json!({}));
     assert_eq!(send(&upstream).await, Outcome::Unreachable(Unreachable::Dns));
-    let (listener, port) = listen().await;
-    drop(listener);
+    let (_held, port) = closed_port();
     assert_eq!(send(&plain(port)).await, NOT_CONNECTED);
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -43,7 +44,9 @@ struct Census<'c> {
     owners: Vec<(Object, Owner)>,
     owners_known: ByObject<()>,
     unreadable: Vec<String>,
-    failures: Vec<Trouble>,
+    /// Calls that failed, and why the first did, of those whose failure may be over soon.
+    failures: usize,
+    trouble: Option<Trouble>,
 }
 
 /// Reads a metalake, with `at_once` calls at a time.
@@ -53,6 +56,7 @@ struct Census<'c> {
 /// [`Trouble::Rejected`] and [`Trouble::CallerUnauthenticated`]: the server does not let the service credential read it.
 /// All else: it cannot be read now.
 pub(super) async fn read(caller: &Arc<Caller>, metalake: &Arc<str>, at_once: usize) -> Result<Read, Trouble> {
+    let began = Instant::now();
     let mut left = ATTEMPTS;
     loop {
         let started = Instant::now();
@@ -61,7 +65,7 @@ pub(super) async fn read(caller: &Arc<Caller>, metalake: &Arc<str>, at_once: usi
         census.read_owners().await?;
         left -= 1;
         if census.has_stayed().await? || left == 0 {
-            return census.finish(started);
+            return census.finish(started, began.elapsed());
         }
     }
 }
@@ -88,7 +92,8 @@ impl<'c> Census<'c> {
             owners: Vec::new(),
             owners_known: ByObject::default(),
             unreadable: Vec::new(),
-            failures: Vec::new(),
+            failures: 0,
+            trouble: None,
         };
         census.owners_known.insert((ObjectType::Metalake, metalake.to_string()), ());
         let catalogs = caller.catalogs(As::Service, metalake).await;
@@ -113,17 +118,19 @@ impl<'c> Census<'c> {
     fn part<T>(&mut self, read: Result<Got<T>, Trouble>, what: &str) -> Result<Option<T>, Trouble> {
         let trouble = match read {
             Ok(Got::Found(part)) => return Ok(Some(part)),
-            Ok(Got::Missing | Got::Forbidden) | Err(Trouble::Undecided(_) | Trouble::Rejected(_)) => None,
+            Ok(Got::Missing | Got::Forbidden) | Err(Trouble::Rejected(_)) => None,
             Err(Trouble::CallerUnauthenticated) => return Err(Trouble::CallerUnauthenticated),
-            Err(trouble @ Trouble::Unavailable(_)) => Some(trouble),
+            Err(trouble @ (Trouble::Undecided(_) | Trouble::Unavailable(_))) => Some(trouble),
         };
         if !self.unreadable.iter().any(|known| known == what) {
             self.unreadable.push(what.to_owned());
         }
-        self.failures.extend(trouble);
-        if self.failures.len() > MOST_FAILURES {
-            return Err(self.failures.swap_remove(0));
+        let Some(trouble) = trouble else { return Ok(None) };
+        self.failures += usize::from(matches!(trouble, Trouble::Unavailable(_)));
+        if self.failures > MOST_FAILURES {
+            return Err(trouble);
         }
+        self.trouble.get_or_insert(trouble);
         Ok(None)
     }
 
@@ -244,8 +251,8 @@ impl<'c> Census<'c> {
         Ok(())
     }
 
-    fn finish(mut self, read_at: Instant) -> Result<Read, Trouble> {
-        let trouble = self.failures.drain(..).next();
+    fn finish(mut self, read_at: Instant, took: Duration) -> Result<Read, Trouble> {
+        let trouble = self.trouble.take();
         let sees_all = |list_was_read: bool, privilege| list_was_read && self.holds_throughout(privilege);
         let all_users = sees_all(self.users.is_some(), Privilege::ManageUsers);
         let all_groups = sees_all(self.groups.is_some(), Privilege::ManageGroups);
@@ -277,7 +284,7 @@ impl<'c> Census<'c> {
             metalake,
             world,
             read_at,
-            took: read_at.elapsed(),
+            took,
             users,
             groups,
             unlisted,

@@ -77,11 +77,19 @@ impl Snapshots {
     }
 
     /// A reading ended. What the server refuses to tell takes the place of what it told before; where it failed, the last
-    /// snapshot stays.
-    fn note(&mut self, metalake: &Arc<str>, end: Result<(Arc<Snapshot>, Option<String>), &Trouble>) {
+    /// snapshot stays. Where only snapshots decide, so it does for a part that failed, up to its time.
+    fn note(
+        &mut self,
+        metalake: &Arc<str>,
+        end: Result<(Arc<Snapshot>, Option<String>), &Trouble>,
+        keeps: impl Fn(&Snapshot) -> bool,
+    ) {
         let fault = match end {
             Ok((snapshot, trouble)) => {
-                self.read.insert(Arc::clone(metalake), snapshot);
+                let is_kept = trouble.is_some() && self.read.get(metalake).is_some_and(|last| keeps(last));
+                if !is_kept {
+                    self.read.insert(Arc::clone(metalake), snapshot);
+                }
                 trouble
             }
             Err(trouble) => {
@@ -187,7 +195,8 @@ impl Gravitino {
         };
         let end = end.map(|Read { snapshot, trouble }| (Arc::new(snapshot), trouble.as_ref().map(told)));
         self.metrics.snapshot(matches!(end, Ok((_, None))));
-        let old = self.change(|snapshots| snapshots.note(metalake, end.as_ref().cloned()));
+        let keeps = |last: &Snapshot| self.config.fallback == GravitinoFallback::Refuse && !self.is_overdue(last);
+        let old = self.change(|snapshots| snapshots.note(metalake, end.as_ref().cloned(), keeps));
         let new = self.snapshots.load();
         self.metrics.unreadable(new.unreadable().len());
         self.announce(metalake, old.faults.get(metalake), new.faults.get(metalake));

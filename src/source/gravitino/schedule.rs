@@ -116,8 +116,11 @@ impl Schedule {
         }
     }
 
+    /// One that is being read follows itself: else its next reading would wait for the next time that all are due.
     fn queue(&mut self, name: Arc<str>) {
-        if !self.busy.contains_key(&name) && !self.waiting.contains(&name) {
+        if let Some(again) = self.busy.get_mut(&name) {
+            *again = true;
+        } else if !self.waiting.contains(&name) {
             self.waiting.push_back(name);
         }
     }
@@ -175,6 +178,8 @@ mod tests {
             schedule.listed(names(&["hung", "a"]), true, now);
             assert_eq!(begun(&mut schedule), ["a"]);
         }
+        schedule.ended(&"hung".into(), false, now);
+        assert_eq!(begun(&mut schedule), ["hung"], "its turn passed while it was read");
     }
 
     #[test]
@@ -222,7 +227,9 @@ mod tests {
         assert!(schedule.tick(now + REFRESH));
         schedule.listed(names(&["a"]), false, now + REFRESH);
         schedule.ended(&"a".into(), false, now + REFRESH);
-        assert!(begun(&mut schedule).is_empty());
+        assert_eq!(begun(&mut schedule), ["a"]);
+        schedule.ended(&"a".into(), false, now + REFRESH);
+        assert!(begun(&mut schedule).is_empty(), "b is gone");
         assert_eq!(schedule.due(), Some(now + REFRESH + RETRY));
     }
 

@@ -115,7 +115,7 @@ impl Snapshot {
 
     /// Whether another should be there by now, that is read each `refresh`.
     pub fn is_overdue(&self, refresh: Duration) -> bool {
-        self.read_at.elapsed() > refresh + 2 * self.took + GRACE
+        self.read_at.elapsed() > refresh + self.took + GRACE
     }
 
     /// It, as one caller sees it: what depends on the caller alone is looked up here, once.

@@ -237,6 +237,31 @@ async fn a_part_that_fails_costs_only_what_hangs_on_it() {
 }
 
 #[tokio::test]
+async fn where_only_snapshots_decide_one_failed_call_takes_no_whole_one_away() {
+    for (fallback, stays) in [("refuse", true), ("probe", false)] {
+        for (status, body) in [(503, ""), (500, r#"{"code":1002,"type":"RuntimeException","message":"no"}"#)] {
+            let world = Arc::new(recorded(Version::Main).remove(0));
+            let is_odd = Arc::new(AtomicBool::new(false));
+            let switch = Arc::clone(&is_odd);
+            let double = odd(&world, move |path| {
+                let hit = switch.load(Ordering::SeqCst) && path.ends_with("/users?details=true");
+                hit.then(|| reply(status, "", body))
+            })
+            .await;
+            let (gravitino, _folder) = source_with(&double, json!({ "fallback": fallback }));
+            assert!(gravitino.try_once().await);
+            gravitino.read_all().await;
+            let whole = gravitino.snapshot(&world.metalake()).expect("a snapshot");
+            is_odd.store(true, Ordering::SeqCst);
+            gravitino.read_all().await;
+            let now = gravitino.snapshot(&world.metalake()).expect("a snapshot");
+            assert_eq!(now.read_at() == whole.read_at(), stays, "{fallback} {status}");
+            assert!(gravitino.unreadable().iter().any(|text| text.contains(&status.to_string())));
+        }
+    }
+}
+
+#[tokio::test]
 async fn owners_that_hang_cost_what_hangs_on_them_and_nothing_else() {
     let world = Arc::new(recorded(Version::Main).remove(0));
     let double = odd(&world, |path| {

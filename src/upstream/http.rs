@@ -213,8 +213,7 @@ impl Http {
             request
         };
         let mut answer = exchange(&link, request(), deadline, cap).await;
-        // A question may be asked again, and a kept connection may have been closed while it was on its way.
-        if matches!(answer, Err(Failure::Connect(ConnectError::Handshake) | Failure::Unsent | Failure::Reset)) {
+        if answer.as_ref().is_err_and(Failure::is_worth_another) {
             answer = exchange(&link, request(), deadline, cap).await;
         }
         answer.map(|(raw, _)| raw)
@@ -312,6 +311,14 @@ impl Failure {
         let is_unsent = http_error(error).is_some_and(hyper::Error::is_canceled);
         let other = if is_unsent { Self::Unsent } else { Self::Reset };
         Self::known(error).unwrap_or(other)
+    }
+
+    /// Whether a question is asked once more: a kept connection may have been closed while it was on its way.
+    pub(super) fn is_worth_another(&self) -> bool {
+        match self {
+            Self::Connect(ConnectError::Handshake) | Self::Unsent | Self::Reset => true,
+            Self::Connect(_) | Self::Timeout | Self::Malformed => false,
+        }
     }
 
     /// What the error itself tells.

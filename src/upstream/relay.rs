@@ -91,10 +91,7 @@ impl Relay {
         let mut late = pin!(late);
         let again = repeated(&request);
         let mut answer = self.exchange(request, late.as_mut()).await;
-        // A question may be asked again, and a kept connection may have been closed while it was on its way.
-        let is_broken =
-            matches!(answer, Err(Failure::Connect(ConnectError::Handshake) | Failure::Unsent | Failure::Reset));
-        if let Some(again) = again.filter(|_| is_broken) {
+        if let Some(again) = again.filter(|_| answer.as_ref().is_err_and(Failure::is_worth_another)) {
             answer = self.exchange(again, late).await;
         }
         let answer = answer?;

@@ -337,6 +337,20 @@ async fn what_a_snapshot_leaves_open_is_asked_or_refused_and_named() {
     assert!(page.contains("metalake demo: role one_table"), "{page}");
 }
 
+/// Sends events of a caller, which all pass, until an old answer serves.
+async fn until_marked(gate: &Gate, user: &str) {
+    let began = Instant::now();
+    loop {
+        let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
+        let answer = gate.event(user, "/api/lineage", event).await;
+        assert_eq!(answer.status.as_u16(), 201, "{}", answer.text());
+        if gate.audit_of(&answer).await["stale"] == true {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "never marked");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_forgotten_decides_nothing_any_more_also_in_a_snapshot() {
     for drops in ["", "?caller=https%3A%2F%2Fidp.example%2F%20grace", "?metalake=demo"] {
@@ -376,16 +390,7 @@ async fn a_snapshot_that_cannot_be_read_anew_serves_only_while_nothing_can_be_as
     until(&gate, &line, "bob", [403, 201]).await;
     until(&gate, &line, "grace", [201, 403]).await;
     catalog.trouble(Some(&reply(503, "", "")));
-    let began = Instant::now();
-    loop {
-        let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
-        let answer = gate.event("grace", "/api/lineage", event).await;
-        assert_eq!(answer.status.as_u16(), 201, "{}", answer.text());
-        if gate.audit_of(&answer).await["stale"] == true {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "never marked");
-    }
+    until_marked(&gate, "grace").await;
     let event = run_in("demo", &["lake.sales.orders"], &[]).to_string();
     assert_eq!(gate.event("bob", "/api/lineage", event).await.status.as_u16(), 503, "an old no is none");
     assert!(!gate.page("/metrics").await.1.contains("policy_stale_answers_total 0\n"));
@@ -398,15 +403,7 @@ async fn old_answers_serve_while_the_server_fails_and_are_marked() {
     let event = || run_in("demo", &["lake.sales.orders"], &[]).to_string();
     assert_eq!(gate.event("alice", "/api/lineage", event()).await.status.as_u16(), 201);
     catalog.trouble(Some(&reply(503, "", "")));
-    let began = Instant::now();
-    loop {
-        let answer = gate.event("alice", "/api/lineage", event()).await;
-        assert_eq!(answer.status.as_u16(), 201, "{}", answer.text());
-        if gate.audit_of(&answer).await["stale"] == true {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "never marked");
-    }
+    until_marked(&gate, "alice").await;
     let unknown = run_in("demo", &["lake.sales.customers"], &[]).to_string();
     assert_eq!(gate.event("alice", "/api/lineage", unknown).await.status.as_u16(), 503, "nothing old is known of it");
 }

@@ -140,8 +140,7 @@ impl Source {
             cache: &remote.cache,
         };
         let asking = |question| question_of((gravitino, &remote.cache), ask, question);
-        let ruled = elsewhere.judge(&world, ask, asking).await?;
-        Ok(Ruled { stale: ruled.stale || sights.were_stale(), ..ruled })
+        elsewhere.judge(&world, ask, asking).await
     }
 }
 

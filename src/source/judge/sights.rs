@@ -2,7 +2,6 @@
 //! it, and a dataset costs no more than its own question.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::super::cache::{Cache, CallerId};
@@ -17,7 +16,6 @@ pub(super) struct Sights<'a> {
     cache: &'a Cache,
     ask: &'a Ask<'a>,
     seen: Mutex<HashMap<Box<str>, Sight>>,
-    stale: AtomicBool,
 }
 
 /// One metalake as one caller sees it.
@@ -30,7 +28,7 @@ pub(super) struct Sight {
 
 impl<'a> Sights<'a> {
     pub(super) fn new(gravitino: &'a Gravitino, cache: &'a Cache, ask: &'a Ask<'a>) -> Self {
-        Self { gravitino, cache, ask, seen: Mutex::default(), stale: AtomicBool::new(false) }
+        Self { gravitino, cache, ask, seen: Mutex::default() }
     }
 
     /// What a snapshot says, where it decides and is as new as it should be. What cannot be asked about is not seen.
@@ -48,14 +46,8 @@ impl<'a> Sights<'a> {
         let serves = self.with(inquiry.metalake, old) == Some(Answer::Yes);
         if serves {
             self.cache.count_stale();
-            self.stale.store(true, Ordering::Relaxed);
         }
         serves
-    }
-
-    /// Whether such a one served.
-    pub(super) fn were_stale(&self) -> bool {
-        self.stale.load(Ordering::Relaxed)
     }
 
     fn with<T>(&self, metalake: &str, read: impl FnOnce(&Sight) -> Option<T>) -> Option<T> {

@@ -224,7 +224,6 @@ impl<'c> Census<'c> {
             objects.extend(ancestors(kind, &name).map(|(kind, name)| (kind, name.to_owned())));
             objects.insert((kind, name.into_owned()));
         }
-        objects.remove(&(ObjectType::Metalake, self.metalake.to_string()));
         let metalake = Arc::clone(&self.metalake);
         let ask = move |caller: Arc<Caller>, (kind, name): (ObjectType, String)| {
             let metalake = Arc::clone(&metalake);
@@ -256,7 +255,7 @@ impl<'c> Census<'c> {
         let sees_all = |list_was_read: bool, privilege| list_was_read && self.holds_throughout(privilege);
         let all_users = sees_all(self.users.is_some(), Privilege::ManageUsers);
         let all_groups = sees_all(self.groups.is_some(), Privilege::ManageGroups);
-        let mut unreadable = self.unreadable.clone();
+        let mut unreadable = std::mem::take(&mut self.unreadable);
         for (all, what, privilege) in
             [(all_users, "users", Privilege::ManageUsers), (all_groups, "groups", Privilege::ManageGroups)]
         {

@@ -16,7 +16,7 @@ use crate::config::{GravitinoFallback, Metalakes};
 
 use super::call::As;
 use super::census::{self, Read};
-use super::schedule::Schedule;
+use super::schedule::{Schedule, share};
 use super::snapshot::Snapshot;
 use super::{Gravitino, Knowledge, Trouble};
 
@@ -141,7 +141,7 @@ impl Gravitino {
     /// One reading of all governed metalakes.
     pub(super) async fn read_all(&self) {
         let (Ok(names) | Err(names)) = self.list().await;
-        let at_once = (self.calls() / names.len().max(1)).max(1);
+        let at_once = share(self.calls(), names.len());
         let readings = stream::iter(&names).map(|name| self.read_one(name, at_once));
         readings.buffer_unordered(self.calls()).for_each(|_| std::future::ready(())).await;
     }
@@ -152,7 +152,7 @@ impl Gravitino {
     }
 
     /// Calls of all readings together; the other half is for questions.
-    fn calls(&self) -> usize {
+    pub(super) fn calls(&self) -> usize {
         self.config.concurrency.div_ceil(2)
     }
 
@@ -252,7 +252,7 @@ fn is_refusal(trouble: &Trouble) -> bool {
 }
 
 /// A refused credential is the gate's own here.
-fn told(trouble: &Trouble) -> String {
+pub(super) fn told(trouble: &Trouble) -> String {
     match trouble {
         Trouble::CallerUnauthenticated => "the server does not accept the gate's `credential`: 401".to_owned(),
         Trouble::Unavailable(text) | Trouble::Undecided(text) | Trouble::Rejected(text) => text.clone(),

@@ -95,7 +95,7 @@ impl Schedule {
         if self.busy.len() >= self.at_once {
             return None;
         }
-        let share = (calls / (self.busy.len() + self.waiting.len()).max(1)).max(1);
+        let share = share(calls, self.busy.len() + self.waiting.len());
         let name = self.waiting.pop_front()?;
         self.busy.insert(Arc::clone(&name), false);
         Some((name, share))
@@ -129,6 +129,11 @@ impl Schedule {
         let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
         RETRY.saturating_mul(doubled).min(self.refresh)
     }
+}
+
+/// Calls at once for each of that many readings.
+pub(super) fn share(calls: usize, readings: usize) -> usize {
+    (calls / readings.max(1)).max(1)
 }
 
 #[cfg(test)]

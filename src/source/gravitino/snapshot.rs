@@ -98,11 +98,6 @@ pub(super) enum Weighed {
 }
 
 impl Snapshot {
-    /// The metalake as a policy. Ask [`View::answer`] whether it decides a question.
-    pub fn world(&self) -> &Arc<World> {
-        &self.world
-    }
-
     /// When its reading began.
     pub fn read_at(&self) -> Instant {
         self.read_at

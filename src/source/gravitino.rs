@@ -10,7 +10,6 @@
 //! In `probe` mode the gate holds no credential. Where the server wants one for everything, what it can do is learned
 //! with the first caller's; until then the gate is ready, since that first caller can be served.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +17,6 @@ use arc_swap::ArcSwap;
 use http::HeaderValue;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::instrument::WithSubscriber as _;
-use tracing::subscriber::NoSubscriber;
 
 use crate::config::{self, GravitinoFallback, GravitinoMode, Metalakes};
 use crate::policy::{About, ActiveRoles, ObjectType};
@@ -31,6 +28,7 @@ use self::snapshot::Weighed;
 use self::trial::Knowledge;
 
 pub use self::metrics::Metrics;
+pub use self::online::probe;
 pub use self::snapshot::{Snapshot, View};
 pub use self::trial::{Capabilities, State};
 
@@ -38,6 +36,7 @@ mod call;
 mod census;
 mod local;
 mod metrics;
+mod online;
 mod reading;
 mod refresh;
 mod schedule;
@@ -50,9 +49,6 @@ mod tests;
 
 /// Levels of an object whose owners one question may hang on: more than schemas are nested.
 const MOST_LEVELS: usize = 16;
-
-/// Parts that a service credential cannot read, as far as [`probe`] names them.
-const MOST_TOLD: usize = 20;
 
 /// A Gravitino server that is asked.
 pub struct Gravitino {
@@ -499,96 +495,6 @@ impl<'a> Asked<'a> {
     fn itself(metalake: &'a str) -> Self {
         Self { metalake, kind: ObjectType::Metalake, name: metalake }
     }
-}
-
-impl Trouble {
-    /// Whether it cannot be one caller's or one question's fault, so that it speaks against the server.
-    pub fn is_the_servers(&self) -> bool {
-        match self {
-            Self::Unavailable(_) => true,
-            Self::CallerUnauthenticated | Self::Undecided(_) | Self::Rejected(_) => false,
-        }
-    }
-}
-
-/// Connects and finds out what the server can do and, in `snapshot` mode, reads it once as the gate would again and again:
-/// for `check --online`. All texts are for the operator.
-///
-/// # Errors
-///
-/// It cannot be reached, is unsafe, is no Gravitino server, or does not let the service credential read all that a
-/// snapshot needs: each part that cannot be read, up to a bound.
-pub async fn probe(config: &config::Gravitino) -> Result<String, Vec<String>> {
-    let alone = |text: String| vec![text];
-    let gravitino = Gravitino::new(config, Metrics::default()).map_err(|error| alone(error.to_string()))?;
-    match trial::learn(&gravitino.caller, As::Service).await {
-        Ok(Knowledge::Known(known)) if config.mode == GravitinoMode::Snapshot => {
-            if let Some(reason) = known.no_snapshots() {
-                return Err(alone(reason));
-            }
-            let unread = survey(&gravitino).await.unwrap_or_else(alone);
-            if unread.is_empty() {
-                Ok(format!("answers: {known}; `credential` reads all that it governs"))
-            } else {
-                Err(unread)
-            }
-        }
-        Ok(Knowledge::Known(known)) => Ok(format!("answers: {known}")),
-        Ok(Knowledge::Guarded) if config.mode == GravitinoMode::Snapshot => {
-            Err(alone("refuses the gate's `credential` with 401".to_owned()))
-        }
-        Ok(Knowledge::Guarded) => Ok("answers: wants a caller's credential before it tells more".to_owned()),
-        Ok(Knowledge::Unsafe(reason) | Knowledge::Unknown(reason)) => Err(alone(reason)),
-        Err(trouble) => Err(alone(trouble.to_string())),
-    }
-}
-
-/// What the service credential cannot read. Each governed metalake is read alone, so that each tells its own trouble.
-async fn survey(gravitino: &Gravitino) -> Result<Vec<String>, String> {
-    let listed = gravitino.caller.metalakes(As::Service).await.map_err(|trouble| trouble.to_string())?;
-    let governed: Vec<&String> = match &gravitino.config.metalakes {
-        Metalakes::All => listed.iter().collect(),
-        Metalakes::Named(names) => names.iter().collect(),
-    };
-    let mut unread = Vec::new();
-    if governed.is_empty() {
-        unread.push("`credential` sees no metalake".to_owned());
-    }
-    for metalake in governed {
-        let alone = config::Gravitino {
-            metalakes: Metalakes::Named(BTreeSet::from([metalake.clone()])),
-            fallback: GravitinoFallback::Refuse,
-            ..gravitino.config.clone()
-        };
-        let alone = Gravitino::new(&alone, Metrics::default()).map_err(|error| error.to_string())?;
-        // What it would log is told to the operator as a fault.
-        let state = alone.read_once().with_subscriber(NoSubscriber::default()).await;
-        match (state, alone.unreadable()) {
-            (State::Ready(_), unreadable) => unread.extend(unreadable),
-            (State::NotYet(_) | State::Unsafe(_), _) if !listed.contains(metalake) => {
-                unread.push(format!(
-                    "metalake {metalake}: it does not exist, or the user of `credential` is no member of it"
-                ));
-            }
-            (State::NotYet(reason) | State::Unsafe(reason), unreadable) if unreadable.is_empty() => {
-                unread.push(format!("metalake {metalake}: {reason}"));
-            }
-            (State::NotYet(_) | State::Unsafe(_), unreadable) => unread.extend(unreadable),
-        }
-    }
-    if !unread.is_empty() {
-        let more = unread.len().saturating_sub(MOST_TOLD);
-        unread.truncate(MOST_TOLD);
-        if more > 0 {
-            unread.push(format!("and {more} more that cannot be read"));
-        }
-        unread.push(
-            "where rights are missing, let the user of `credential` own the metalake, or leave that out of `metalakes`: \
-             what a snapshot lacks costs a question each time, or 503"
-                .to_owned(),
-        );
-    }
-    Ok(unread)
 }
 
 impl std::fmt::Debug for Gravitino {
